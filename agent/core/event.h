@@ -132,7 +132,7 @@ enum operation {
     OPERATION_RELEASE,
     OPERATION_QUERY,
     OPERATION_ADOPT,  /* replaces the value of the lease, whichever agent set it */
-    OPERATION_SEARCH, /* the same, if this process or a former one of this agent set it */
+    OPERATION_SEARCH, /* the same; a value with our number only if a process of this agent set it */
 };
 
 struct shard_predecessors;

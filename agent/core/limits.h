@@ -14,7 +14,7 @@ enum {
     SECRET_BYTES = 20,                   /* random part of a lock value: 40 hex digits on the nodes */
     SECRET_LEASE_BYTES = 18,             /* of these: the same in all values of a lease (lock-value.h) */
     IDENTITY_BYTES_MAX = 96,             /* ":host:agent" within a lock value */
-    PREDECESSORS_MAX = 8,                /* former processes whose orphaned keys are deleted */
+    PREDECESSORS_MAX = 32,               /* former processes whose leases are searched for */
     BATCH_NAMES_MAX = 128,               /* names in one script call: bounds its time on the node */
     BATCH_ACQUIRES_MAX = 64,             /* the same for acquisitions, which take more than twice as long */
     REQUEST_ITEMS_MAX = 32,              /* items of one request */

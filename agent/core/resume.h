@@ -14,9 +14,10 @@
  * the same number, and the later one takes the key: the client had no reply from the agent that it asked
  * first. That agent never deletes the key, nor does its next process (core/foreign-key.h).
  *
- * A *search* continues a lease of the ledger after a restart. It adopts the key from a former process of
- * this agent only: its client may have resumed the lease elsewhere, and may close its connection to this
- * agent, which releases the lease here. Each process that searches is known to the next one before. */
+ * A *search* continues a lease of the ledger after a restart, or a RESUME that a former process may have
+ * sent. Of values with its own number it adopts those of this process and the former ones of this agent
+ * only: the client may have resumed the lease elsewhere, and may close its connection to this agent,
+ * which releases the lease here. Each process that searches is known to the next one before. */
 #pragma once
 
 #include "base/instant.h"

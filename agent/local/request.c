@@ -289,7 +289,8 @@ static void send_resume(struct registry *registry, struct request *request, enum
 }
 
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]) {
-    enum command_kind kind = request_is_resume(request) ? COMMAND_RESUME : COMMAND_SEARCH;
+    bool is_new = request_is_resume(request) && !registry->restoring;
+    enum command_kind kind = is_new ? COMMAND_RESUME : COMMAND_SEARCH;
 
     request_enter(registry, request, REQUEST_CONTENDING);
     send_resume(registry, request, kind, secret, 0);

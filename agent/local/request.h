@@ -199,7 +199,8 @@ void request_command_simple(struct registry *registry, struct request *request, 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,
                                char text[REQUEST_COMMAND_TEXT_BYTES]);
 
-/* Contends, to resume the lease with this random part: for a client, or a lease of a former process. */
+/* Contends, to resume the lease with this random part: for a client, or a lease of a former process. A
+ * RESUME that may have been sent by a former process is a search, too (core/resume.h). */
 void request_resume(struct registry *registry, struct request *request, const uint8_t secret[SECRET_BYTES]);
 
 /* Searches for the lease of a restored, held request by this random part, without a time limit. Heartbeats

@@ -1,9 +1,9 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch[, identities of agents]
 -- Replaces the value of each key of the same lease, that is, if it differs from ours in agent and process
 -- only, and in the last four digits, a serial number, which must not be later than ours. With identities,
--- ":host:agent:" each, the value must have one of them. Returns TIME in us, then per key: 1 replaced and
--- extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An error unless
--- the node's epoch is the one that the agent trusts.
+-- ":host:agent:" each, a value with our number must have one of them. Returns TIME in us, then per key:
+-- 1 replaced and extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An
+-- error unless the node's epoch is the one that the agent trusts.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local agents = ARGV[2 * n + 2]
@@ -19,8 +19,10 @@ end
 local function may_replace(held, value)
   local lease, agent, number = parts(held)
   local wanted, _, ours = parts(value)
-  if not agent or lease ~= wanted or (ours - number) % 65536 >= 32768 then return false end
-  return not agents or string.find(agents, agent, 1, true)
+  if not agent or lease ~= wanted then return false end
+  local later = (ours - number) % 65536
+  if later > 0 or not agents then return later < 32768 end
+  return string.find(agents, agent, 1, true)
 end
 local time = redis.call('TIME')
 local out = {time[1] * 1000000 + time[2]}

@@ -582,7 +582,7 @@ static void act(struct client *client) {
         connect(client);
     switch (client->state) {
     case CLIENT_IDLE:
-        if (may_resume(client) && chance(agent->life > 1 ? 4 : 1))
+        if (may_resume(client) && chance(agent->life > 1 ? 6 : 3))
             resume(client); /* a lease that the client released or lost */
         else
             ask(client);

@@ -445,7 +445,7 @@ static bool may_adopt(const struct sim_key *key, const struct sim_request *reque
     return memcmp(key->secret, request->secret, SECRET_LEASE_BYTES) == 0 && later < 32768 &&
            key->owner != 0 && key->tail.host == request->tail.host && key->tail.uid == request->tail.uid &&
            key->tail.data == request->tail.data &&
-           (request->operation == OPERATION_ADOPT || is_of_agent(key, request));
+           (request->operation == OPERATION_ADOPT || later > 0 || is_of_agent(key, request));
 }
 
 /* The key has the request's value, or the former one. */

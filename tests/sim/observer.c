@@ -414,11 +414,12 @@ static void check_released(const struct view *view) {
 }
 
 /* Before the node time-out the reply means that a majority has no key of this process any more; unless the
- * next holder has the lease, or the name cools. A late extension may set a key again. */
+ * next holder has the lease, or the name cools. A late extension may set a key again, or keep a former
+ * value. */
 static void check_confirmed(const struct view *view) {
     const struct sim_agent *agent = agent_of(view);
     uint32_t owner = agent->index << 24 | agent->life;
-    unsigned count = 0;
+    unsigned counts[2] = {0};
 
     if (host_now(view) >= view->deadline_ns || view->terms.cooldown_ms > 0 || view->crossed || sim_repeats ||
         !view->untroubled || !agent_is_untroubled(agent) || view->true_released_ns < agent->started_ns ||
@@ -428,12 +429,13 @@ static void check_confirmed(const struct view *view) {
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         const struct sim_node *node = agent_node(agent, i);
         const struct sim_key *key = &node->data.keys[view->name];
-        count += key->set && key->owner == owner && is_of(view, key->secret) &&
-                 node_key_left_ns(node, view->name) > 0;
+        for (unsigned j = 0; j < 2; j++)
+            counts[j] += key->set && key->owner == owner && node_key_left_ns(node, view->name) > 0 &&
+                         memcmp(key->secret, view->secrets[j], SECRET_BYTES) == 0;
     }
-    if (count > agent->n_nodes - quorum_of(agent->n_nodes))
-        violation("client %u gets the reply to its release, and %u nodes have the key", index_of(view),
-                  count);
+    if (counts[0] > agent->n_nodes - quorum_of(agent->n_nodes) ||
+        counts[1] > agent->n_nodes - quorum_of(agent->n_nodes))
+        violation("client %u gets the reply to its release, and a majority has the key", index_of(view));
 }
 
 static enum reason reason_of(unsigned client, const char *word) {

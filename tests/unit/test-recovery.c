@@ -84,8 +84,8 @@ static void test_resume_unreported(void) {
     report(id, REPORT_GRANTED);
     clear();
     replace();
-    ok(last_command()->kind == COMMAND_RESUME && last_command()->request == id,
-       "a RESUME that waits continues");
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == id,
+       "a RESUME that waits continues: it takes no lease that was resumed elsewhere meanwhile");
     instant_ns cooldown_until_ns = harness.now_ns + 7 * NS_PER_S;
     restore_harness_begin();
     resume_cooling(0, "job", " ASYNC", cooldown_until_ns);

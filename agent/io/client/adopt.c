@@ -103,6 +103,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     struct ledger_memory former = {0};
     struct ledger_reader reader;
     struct shard_predecessors predecessors = {0};
+    bool continues = false;
 
     int r = fd_store_new(&adopt->store);
     if (r >= 0)
@@ -114,7 +115,8 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
-    if (ledger_memory_find(inherited, &former, &reader))
+    continues = ledger_memory_find(inherited, &former, &reader);
+    if (continues)
         predecessors = restore(&reader, table, local, inherited);
     else
         restore_sessions(table, NULL, inherited);
@@ -124,7 +126,8 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     if (r < 0)
         return r;
     inherited_fds_drop_ledgers(inherited);
-    search(keepers, local, &predecessors);
+    if (continues)
+        search(keepers, local, &predecessors);
     return 0;
 }
 

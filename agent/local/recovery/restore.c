@@ -102,6 +102,7 @@ static void contend(struct registry *registry) {
 void restore_start(struct registry *registry, instant_ns now_ns) {
     struct request *request;
 
+    registry->restoring = true; /* an unanswered request may be the first of its queue */
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         assert(request->state == REQUEST_NEW);
         if (restore_state_is_held(request->restore))
@@ -109,7 +110,6 @@ void restore_start(struct registry *registry, instant_ns now_ns) {
         else
             start_waiting(registry, request, now_ns);
     }
-    registry->restoring = true; /* an unanswered request may be the first of its queue */
 }
 
 /* --- the keeper's reports --- */
