@@ -93,7 +93,7 @@ class Served:
         self.neighbour = lab.Client(self.agent.socket_path, 3, timeout=BOUND_S)
         self.serial += 1
         self.secret = self.neighbour.acquire("neighbour-%d-%d" % (os.getpid(), self.serial), "RESUMABLE",
-                                             "DATA", "neighbour's data")
+                                             "WAIT", 5000, "DATA", "neighbour's data")
         require(isinstance(self.secret, dict), "the neighbour's lease: %s" % self.secret)
 
     def end(self):
