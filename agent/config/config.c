@@ -15,7 +15,7 @@ static void rule_deinit(struct policy_rule *rule) {
 struct config *config_free(struct config *config) {
     for (unsigned i = 0; config && i < config->n_nodes; i++) {
         struct config_node *node = &config->nodes[i];
-        char *strings[] = {node->name,   node->address,  node->unix_path, node->host,    node->user,
+        char *strings[] = {node->name,   node->address,  node->unix_path, node->host,     node->user,
                            node->tls_ca, node->tls_cert, node->tls_key,   node->tls_name};
 
         secret_memory_free_text(node->password);

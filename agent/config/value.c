@@ -11,8 +11,6 @@
 #include "io/node/key-format.h"
 #include "io/node/node-address.h"
 
-#define LABEL "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
-
 #define expect(expected, ...) (snprintf((expected), VALUE_EXPECTED_BYTES_MAX, __VA_ARGS__), false)
 
 static bool copy(const char *text, size_t length, char **ret, char *expected) {
@@ -142,13 +140,13 @@ VALUE_FUNCTION(value_password) {
 }
 
 VALUE_FUNCTION(value_label) {
-    return (!text[strspn(text, LABEL)] && value_string(text, option, ret, expected)) ||
+    return (!text[strspn(text, NODE_ADDRESS_LETTERS)] && value_string(text, option, ret, expected)) ||
            expect(expected, "%d to %d letters, digits, '.', '_' or '-'", (int) option->min,
                   (int) option->max);
 }
 
 VALUE_FUNCTION(value_tls_name) {
-    return (!text[strspn(text, LABEL ":")] && value_string(text, option, ret, expected)) ||
+    return (!text[strspn(text, NODE_ADDRESS_LETTERS ":")] && value_string(text, option, ret, expected)) ||
            expect(expected, "a host name, or an address without brackets, as the certificate has it");
 }
 

@@ -37,18 +37,19 @@ struct command {
     enum command_kind kind;
     enum report_origin origin;
     bool persist;
-    uint16_t head_length;     /* of text: the name */
-    uint16_t tail_length;     /* then the tail of the lock value: lock-value.h */
-    uint16_t spare_tokens;    /* contend: tokens to reserve after the granted one, for hand-offs */
-    uint64_t request;         /* the front's number; not 0; unique for each lease of a request */
-    struct lease_terms terms; /* contend, resume; query: its node time-out, and whether a token is wanted */
+    uint16_t head_length;  /* of text: the name */
+    uint16_t tail_length;  /* then the tail of the lock value: lock-value.h */
+    uint16_t spare_tokens; /* contend: tokens to reserve after the granted one, for hand-offs */
+    uint64_t request;      /* the front's number; not 0; unique for each lease of a request */
+    struct lease_terms
+        terms; /* contend, resume, search; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, search, release: the keys stay until then; 0: none */
     instant_ns hold_until_ns;     /* resume, search, refresh: the end of max_hold, or INSTANT_NEVER */
     instant_ns beat_ns;           /* beat: when; 0: now. search: the last heartbeat; 0: the search is one */
     int64_t pause_ns;             /* contend: before the first attempt */
     int64_t token;                /* resume, search, refresh: the lease's, as its holder has it; contend: the
                                    * largest that the front knows of the name */
-    uint8_t secret[SECRET_BYTES]; /* the same: the random part of the lease's value */
+    uint8_t secret[SECRET_BYTES]; /* resume, search, refresh: the random part of the value */
     const char *text;
 };
 
@@ -131,7 +132,7 @@ enum operation {
     OPERATION_REFRESH, /* extends, and replaces the former value */
     OPERATION_RELEASE,
     OPERATION_QUERY,
-    OPERATION_ADOPT,  /* replaces the value of the lease, whichever agent set it */
+    OPERATION_ADOPT,  /* replaces an earlier value of the lease, whichever agent set it */
     OPERATION_SEARCH, /* the same; a value with our number only if a process of this agent set it */
 };
 

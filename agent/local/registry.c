@@ -254,6 +254,14 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     request_set_due(registry, request, latest_ns);
 }
 
+/* The risk is a missed heartbeat of before a restart, which counts as one. */
+static bool is_moot(const struct request *request, instant_ns now_ns) {
+    int64_t heartbeat_ns = (int64_t) request->terms.heartbeat_ms * NS_PER_MS;
+
+    return restore_is_searching(request) && request->risk == 1 + REASON_HEARTBEAT &&
+           now_ns < instant_add(request->secrets->beat_ns, heartbeat_ns);
+}
+
 /* The keeper reports the same at this time; the order does not matter. */
 static void deadline_passed(struct registry *registry, struct request *request, instant_ns now_ns) {
     enum reason reason = REASON_PAUSED;
@@ -262,7 +270,7 @@ static void deadline_passed(struct registry *registry, struct request *request, 
         reason = REASON_UNREAD;
     else if (request->abandoned)
         reason = REASON_CLOSED;
-    else if (request->risk != 0)
+    else if (request->risk != 0 && !is_moot(request, now_ns))
         reason = (enum reason)(request->risk - 1);
     if (request->unwanted)
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);

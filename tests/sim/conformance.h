@@ -34,7 +34,8 @@ _Noreturn void fail(const char *what);
 redisReply *run(enum script_id script, int argc, const char *const *argv, int n_keys);
 
 void key_of(unsigned name, char ret[2]);
-/* Of SECRETS random parts the last one is of another lease. The numbers of the others are 65535, 0 and 1. */
+/* The random part with this index: 0 to 2 belong to one lease, with the numbers 65535, 0 and 1; 3 belongs to
+ * another lease. */
 void secret_of(unsigned secret, uint8_t ret[SECRET_BYTES]);
 void value_of(const uint8_t secret[SECRET_BYTES], unsigned owner, char ret[VALUE_BYTES]);
 

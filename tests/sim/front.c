@@ -449,7 +449,9 @@ bool front_has_holder(const struct sim_agent *agent, unsigned name) {
     const char text = (char) ('0' + name);
     const struct name_table_entry *entry = name_table_find(&agent->front.registry.names, &text, 1);
 
-    return entry && wait_queue_holder(entry);
+    const struct request *holder = entry ? wait_queue_holder(entry) : NULL;
+
+    return holder && holder->session; /* not while the lease lingers */
 }
 
 const struct request *front_request(const struct sim_agent *agent, uint64_t id) {

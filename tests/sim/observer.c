@@ -52,7 +52,7 @@ struct view {
     bool late;                     /* its deadline was near when it was reported */
     unsigned risks;                /* a bit for each reason since then */
     int64_t linger_until_ns, linger_least_ns, true_died_ns;
-    int64_t died_left_ns; /* what was left of the lease then */
+    int64_t died_left_ns; /* what was left of the lease when its client died */
     int64_t true_released_ns;
     bool untroubled;                  /* its agent, at the release */
     bool crossed;                     /* the lease, or the request, ended before the release arrived */
@@ -387,9 +387,10 @@ static void check_lost(const struct view *view, enum reason reason) {
                   (long long) ((view->deadline_ns - host_now(view)) / NS_PER_MS), reasons[reason]);
     if (reason == REASON_TAKEN && is_taken_by_its_agent(view))
         violation("client %u loses its lease to a former process of its agent", index_of(view));
-    if (reason == REASON_HEARTBEAT && beats_in_time(view) && !was_restarted(view))
+    if (reason == REASON_HEARTBEAT && beats_in_time(view))
         violation("client %u loses its lease for a heartbeat that it sent", index_of(view));
-    if (!sudden && view->risk != 0 && !(view->risks & 1u << reason))
+    bool moot = reason == REASON_PAUSED && was_restarted(view) && view->risk == 1 + REASON_HEARTBEAT;
+    if (!sudden && view->risk != 0 && !moot && !(view->risks & 1u << reason))
         violation("client %u loses its lease for %s, after at-risk for %s", index_of(view), reasons[reason],
                   reasons[view->risk - 1]);
     if (!sudden && reason == REASON_PAUSED && !may_be_paused(view))

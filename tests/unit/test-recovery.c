@@ -86,6 +86,13 @@ static void test_resume_unreported(void) {
     replace();
     ok(last_command()->kind == COMMAND_SEARCH && last_command()->request == id,
        "a RESUME that waits continues: it takes no lease that was resumed elsewhere meanwhile");
+    restore_harness_begin();
+    replace();
+    resume(0, "job", "");
+    is_int(last_command()->kind, COMMAND_SEARCH, "nor does one that is read again");
+    serve();
+    resume(1, "other", "");
+    is_int(last_command()->kind, COMMAND_RESUME, "a new RESUME takes the lease from any agent");
     instant_ns cooldown_until_ns = harness.now_ns + 7 * NS_PER_S;
     restore_harness_begin();
     resume_cooling(0, "job", " ASYNC", cooldown_until_ns);

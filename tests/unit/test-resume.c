@@ -8,20 +8,28 @@
 
 enum { TTL_MS = 10000, SECRET_BYTE = 0xa5 };
 
-static void resume_with(uint64_t request, bool persist, instant_ns hold_until_ns) {
+static struct command command_of(enum command_kind kind, uint64_t request) {
     struct command command = {
-        .kind = COMMAND_RESUME,
-        .persist = persist,
+        .kind = kind,
+        .persist = true,
         .request = request,
         .terms.ttl_ms = TTL_MS,
         .terms.node_timeout_ms = 100,
-        .hold_until_ns = hold_until_ns,
+        .hold_until_ns = INSTANT_NEVER,
         .text = "x42:1000:",
         .head_length = 1,
         .tail_length = 8,
     };
 
     memset(command.secret, SECRET_BYTE, sizeof(command.secret));
+    return command;
+}
+
+static void resume_with(uint64_t request, bool persist, instant_ns hold_until_ns) {
+    struct command command = command_of(COMMAND_RESUME, request);
+
+    command.persist = persist;
+    command.hold_until_ns = hold_until_ns;
     shard_command(&harness.shard, &command, harness.now_ns);
 }
 
@@ -60,14 +68,7 @@ static void test_majority_shows_it(void) {
 /* A search takes no lease back from an agent that has resumed it. */
 static void test_search(void) {
     struct shard_predecessors predecessors = {.count = 1};
-    struct command command = {.kind = COMMAND_SEARCH,
-                              .persist = true,
-                              .request = 1,
-                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100},
-                              .hold_until_ns = INSTANT_NEVER,
-                              .text = "x42:1000:",
-                              .head_length = 1,
-                              .tail_length = 8};
+    const struct command command = command_of(COMMAND_SEARCH, 1);
 
     shard_harness_begin(3);
     lock_value_identify(&predecessors.all[0].identity, "web1", "00c0ffee");
@@ -100,16 +101,9 @@ static void refuse_for(int64_t ms) {
 static instant_ns find_after(int64_t search_ms, int64_t beat_after_ms, uint32_t heartbeat_ms) {
     shard_harness_begin(3);
     const instant_ns restart_ns = harness.now_ns;
-    struct command command = {
-        .kind = COMMAND_SEARCH,
-        .persist = true,
-        .request = 1,
-        .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100, .heartbeat_ms = heartbeat_ms},
-        .hold_until_ns = INSTANT_NEVER,
-        .beat_ns = restart_ns,
-        .text = "x42:1000:",
-        .head_length = 1,
-        .tail_length = 8};
+    struct command command = command_of(COMMAND_SEARCH, 1);
+    command.terms.heartbeat_ms = heartbeat_ms;
+    command.beat_ns = restart_ns;
     shard_command(&harness.shard, &command, harness.now_ns);
     if (beat_after_ms > 0) {
         refuse_for(beat_after_ms);
@@ -248,16 +242,8 @@ static void test_withdrawn(void) {
 
 /* With a later number in the lock value. */
 static void resume_again(uint64_t request, unsigned resumes) {
-    struct command command = {.kind = COMMAND_RESUME,
-                              .persist = true,
-                              .request = request,
-                              .terms = {.ttl_ms = TTL_MS, .node_timeout_ms = 100},
-                              .hold_until_ns = INSTANT_NEVER,
-                              .text = "x42:1000:",
-                              .head_length = 1,
-                              .tail_length = 8};
+    struct command command = command_of(COMMAND_RESUME, request);
 
-    memset(command.secret, SECRET_BYTE, sizeof(command.secret));
     for (unsigned i = 0; i < resumes; i++)
         lock_value_resume(command.secret);
     shard_command(&harness.shard, &command, harness.now_ns);

@@ -1,4 +1,4 @@
-/* The values of the configuration: units, limits, addresses, TLS options, and what is expected instead. */
+/* The values of the configuration: units, limits, addresses, TLS options, and messages for wrong ones. */
 #include "config-harness.h"
 #include "io/client/reload.h"
 #include "io/node/tls.h"

@@ -15,7 +15,7 @@ struct adopt {
 };
 
 /* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
- * sessions and leases of the newest inherited ledger, for which the keepers search then. What can't be
+ * sessions and leases of the newest inherited ledger. The keepers search for these leases. What can't be
  * restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
  * `inherited` stays the caller's.
  *

@@ -11,7 +11,7 @@ enum conn_input_outcome {
     CONN_INPUT_OK,
     CONN_INPUT_END,       /* the client has closed its sending side */
     CONN_INPUT_ERROR,     /* the client is gone */
-    CONN_INPUT_NO_MEMORY, /* for what was sent: the session must be ended */
+    CONN_INPUT_NO_MEMORY, /* to receive or keep a request: the session must be ended */
     CONN_INPUT_MALFORMED, /* an error reply is written: the session must be ended */
 };
 

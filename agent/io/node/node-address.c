@@ -8,16 +8,13 @@
 
 #include "base/quantity.h"
 
-#define DIGITS "0123456789"
-#define LABEL DIGITS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
-
 /* Writes an IPv6 address, with or without "%interface", in the form of inet_ntop(3). */
 static bool normalize_ipv6(char host[static NODE_ADDRESS_HOST_BYTES_MAX + 1]) {
     char *scope = strchrnul(host, '%'), copied[32], usual[INET6_ADDRSTRLEN];
     struct in6_addr binary;
 
-    if (snprintf(copied, sizeof copied, "%s", scope) > 17 || copied[strspn(copied, LABEL "%")] ||
-        strlen(copied) == 1)
+    if (snprintf(copied, sizeof copied, "%s", scope) > 17 ||
+        copied[strspn(copied, NODE_ADDRESS_LETTERS "%")] || strlen(copied) == 1)
         return false;
     *scope = 0;
     if (inet_pton(AF_INET6, host, &binary) != 1 || !inet_ntop(AF_INET6, &binary, usual, sizeof usual))
@@ -40,9 +37,9 @@ const char *node_address_read(const char *text, struct node_address *ret) {
         host[i] = i < length ? (char) tolower(text[bracket + i]) : 0;
     if (bracket ? after[-1] != ']' || !normalize_ipv6(host) : *after && strchr(after + 1, ':'))
         return "an IPv6 address in brackets, such as \"[::1]:6379\"";
-    if (!bracket && host[strspn(host, LABEL)])
+    if (!bracket && host[strspn(host, NODE_ADDRESS_LETTERS)])
         return "a host name of letters, digits, '.', '_' or '-'";
-    if (!host[strspn(host, DIGITS ".")] && inet_pton(AF_INET, host, &binary) != 1)
+    if (!host[strspn(host, "0123456789.")] && inet_pton(AF_INET, host, &binary) != 1)
         return "an IPv4 address of four numbers from 0 to 255";
     if (port < 1 || port > UINT16_MAX)
         return "a port from 1 to 65535 after the ':'";

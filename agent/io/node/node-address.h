@@ -5,6 +5,9 @@
 
 enum { NODE_ADDRESS_HOST_BYTES_MAX = 253 /* a host name in the DNS */, NODE_ADDRESS_PORT_DEFAULT = 6379 };
 
+#define NODE_ADDRESS_LETTERS \
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-" /* of a host */
+
 struct node_address {
     char host[NODE_ADDRESS_HOST_BYTES_MAX + 1]; /* in lower case, IPv6 as inet_ntop(3) writes it */
     uint16_t port;
