@@ -396,7 +396,8 @@ static void clear_shard(const struct shard *shard) {
         agents_clear_through(queries->memory + queries->capacity * queries->item_bytes, &shard->texts);
 }
 
-static void keeper_start(struct sim_agent *agent, unsigned index) {
+/* `uplink_ns`: no request arrives earlier. */
+static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink_ns) {
     struct sim_keeper *keeper = &agent->keepers[index];
     const struct shard_sink sink = {
         .send = on_send,
@@ -431,7 +432,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
         struct sim_connection *connection = &keeper->connections[i];
         connection->up = true;
         connection->life++;
-        connection->request_ns = connection->reply_ns = 0;
+        connection->request_ns = uplink_ns;
+        connection->reply_ns = 0;
         connection->epoch = connection->generation = connection->blessed_process = 0; /* no epoch is known */
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
@@ -440,6 +442,9 @@ static void keeper_start(struct sim_agent *agent, unsigned index) {
 }
 
 void agent_start(struct sim_agent *agent) {
+    bool waits = sim_faults.bad_starts && !sim_calm && chance(80);
+    int64_t uplink_ns = waits ? sim_now_ns + pick(100, 1000) * NS_PER_MS : 0;
+
     trace("agent %u starts%s", agent->index, agent->former > 0 ? ", and continues" : "");
     agent->running = true;
     agent->life++;
@@ -447,7 +452,7 @@ void agent_start(struct sim_agent *agent) {
     agent->paused_until_ns = agent->started_ns = sim_now_ns;
     front_start(agent);
     for (unsigned i = 0; i < sim_n_keepers; i++)
-        keeper_start(agent, i);
+        keeper_start(agent, i, uplink_ns);
     observer_restarted(agent);
     clients_restarted(agent);
     front_continue(agent);

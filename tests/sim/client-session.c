@@ -178,20 +178,29 @@ static struct ledger_state state_of(const struct client_session *of) {
                                  .page = of->session.requester.page != NULL};
 }
 
+static void read_answer(const struct client_session *of, const struct answer *answer) {
+    unsigned client = client_session_client(of);
+
+    if (of == client_session_of(client))
+        client_reads(client, answer);
+    else
+        client_reads_former(client, answer);
+}
+
 /* The client reads what is whole of the first bytes. */
 static void arrive(const struct client_session *of, size_t length) {
     unsigned client = client_session_client(of);
     struct answer answer;
     size_t n = 1;
 
-    if (of != client_session_of(client) || of->hung_up)
+    if (of->hung_up)
         return;
     for (size_t at = 0; at < length && n > 0; at += n) {
         bool of_reader = client == SIM_READER;
         n = of_reader ? reader_reads(of->output + at, length - at)
                       : answer_read(of->output + at, length - at, &answer);
         if (n > 0 && !of_reader)
-            client_reads(client, &answer);
+            read_answer(of, &answer);
         if (n == 0 && length == of->n_output)
             violation("client %u gets bytes that are no RESP", client);
     }

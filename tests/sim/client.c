@@ -41,7 +41,7 @@ void clients_reset(unsigned count) {
     observer_reset();
     usual_ttl_ms = ttls_ms[pick(0, 4)];
     crowded = chance(30);
-    usual_heartbeat = chance(15);
+    usual_heartbeat = chance(sim_faults.bad_starts ? 80 : 15);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
@@ -390,6 +390,12 @@ void client_reads(unsigned index, const struct answer *answer) {
         violation("BEAT says 0 to client %u, which holds its lease", index);
 }
 
+/* The client waits for the answer to its RESUME at another agent: all it heeds is the end of its lease. */
+void client_reads_former(unsigned index, const struct answer *answer) {
+    if (sim_clients[index].state == CLIENT_RESUMING && answer->kind == ANSWER_LOST)
+        sim_clients[index].holding = false;
+}
+
 void client_disconnected(unsigned index) {
     struct client *client = &sim_clients[index];
 
@@ -402,17 +408,26 @@ void client_disconnected(unsigned index) {
     cut_off(client);
 }
 
-/* A request that no process has received yet comes now. */
+/* No process has received the client's request yet. */
+static bool has_new_request(const struct client *client) {
+    return (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING) &&
+           (client->asked_ns >= client_agent(client)->stopped_ns ||
+            client_session_of(client_index(client))->n_socket > 0);
+}
+
 void clients_restarted(const struct sim_agent *agent) {
     for (unsigned i = 0; i < sim_n_clients; i++) {
         struct client *client = &sim_clients[i];
-        bool is_new = client->asked_ns >= agent->stopped_ns || client_session_of(i)->n_socket > 0;
-        if (client_agent(client) != agent || !is_new ||
-            (client->state != CLIENT_ASKING && client->state != CLIENT_RESUMING))
+        bool beats = client->state == CLIENT_HOLDING && client->lease.terms.heartbeat_ms > 0;
+        if (client_agent(client) != agent)
             continue;
-        exclusion_expect_answer(client);
-        client->asked_ns = sim_now_ns + SIM_RESTART_MS * NS_PER_MS;
-        client->answer_by_ns += SIM_RESTART_MS * NS_PER_MS;
+        if (beats && sim_faults.bad_starts && chance(85))
+            step_later(client, pick(60, 800) * NS_PER_MS); /* the lease may not be found by then */
+        if (has_new_request(client)) {                     /* it comes now */
+            exclusion_expect_answer(client);
+            client->asked_ns = sim_now_ns + SIM_RESTART_MS * NS_PER_MS;
+            client->answer_by_ns += SIM_RESTART_MS * NS_PER_MS;
+        }
     }
 }
 
@@ -511,12 +526,13 @@ static void resume(struct client *client) {
 /* Most holders with a heartbeat send some, and not all in time. */
 static bool beat(struct client *client) {
     uint32_t heartbeat_ms = client->lease.terms.heartbeat_ms;
+    int64_t early_ms = sim_faults.bad_starts && chance(60) ? heartbeat_ms * 9 / 10 : 0;
 
     if (heartbeat_ms == 0 || chance(40) || client->n_expected >= EXPECTED_MAX / 2 /* the agent is down */)
         return false;
     say(client, EXPECTED_BEAT, "BEAT %llu", (unsigned long long) client->id);
     if (client->state == CLIENT_HOLDING)
-        step_later(client, pick(0, heartbeat_ms + heartbeat_ms / 4) * NS_PER_MS);
+        step_later(client, pick(early_ms, heartbeat_ms + heartbeat_ms / 4) * NS_PER_MS);
     return true;
 }
 

@@ -173,8 +173,9 @@ static void settle(struct sim_agent *agent) {
     agent->surveyed = false;
     while (listing_waits(&agent->front))
         listing_turn(&agent->front, front_now(agent));
-    end_closed(agent);
     client_sessions_flush();
+    end_closed(agent);
+    client_sessions_flush(); /* to those who get what the ended sessions had */
     clients_look(agent);
     set_timer(agent);
 }

@@ -195,16 +195,19 @@ static int64_t read_by_ns(const struct view *view) {
     return view->granted_ns + instant_min(ttl_ns(view), UNREAD_MS * NS_PER_MS);
 }
 
+static int64_t drift_ns(const struct view *view) {
+    return ttl_ns(view) / DRIFT_DIVISOR + DRIFT_FIXED_MS * NS_PER_MS;
+}
+
 /* No deadline is later than the requested terms allow. */
 static void check_bounds(const struct view *view) {
-    int64_t drift_ns = ttl_ns(view) / DRIFT_DIVISOR + DRIFT_FIXED_MS * NS_PER_MS;
     int64_t beat_until_ns = view->beat_ns + (int64_t) view->terms.heartbeat_ms * NS_PER_MS;
     /* a heartbeat reaches the keeper a little later */
     int64_t late_ns = MAIL_MS * NS_PER_MS + instant_max(0, true_paused_until_ns(view) - view->true_beat_ns),
             read_late_ns = (MAIL_MS + READ_STEP_MS) * NS_PER_MS +
                            instant_max(0, true_paused_until_ns(view) - view->true_granted_ns);
 
-    if (view->deadline_ns > host_now(view) + ttl_ns(view) - drift_ns)
+    if (view->deadline_ns > host_now(view) + ttl_ns(view) - drift_ns(view))
         violation("client %u holds name %u for longer than its ttl", index_of(view), view->name);
     if (view->deadline_ns > view->hold_until_ns)
         violation("client %u holds name %u for longer than its max_hold", index_of(view), view->name);
@@ -293,9 +296,17 @@ static bool was_paused(const struct view *view) {
     return true_paused_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns;
 }
 
-/* No process was there to warn of the end, or to send the `extended` of the last report. */
+/* The present process has not extended the lease since its start. (Clocks run apart.) */
+static bool is_of_former_process(const struct view *view) {
+    int64_t since_ns = sim_now_ns - agent_of(view)->started_ns;
+
+    return view->deadline_ns - ttl_ns(view) + drift_ns(view) < host_now(view) - since_ns + since_ns / 50;
+}
+
+/* No process was there to warn of the end, or to send the `extended` of the last report. A client without
+ * pushes may have read that deadline only now. */
 static bool was_restarted(const struct view *view) {
-    return view->true_reported_ns < agent_of(view)->started_ns;
+    return view->true_reported_ns < agent_of(view)->started_ns || is_of_former_process(view);
 }
 
 /* The keeper has a recent last heartbeat, or granted the lease shortly before the client got the grant. */
@@ -340,11 +351,7 @@ static void check_at_risk(struct view *view, enum reason reason) {
 /* The front or the name's keeper stood still since the last deadline was reported, or the front's own
  * deadline came before the keeper's report. */
 static bool may_be_paused(const struct view *view) {
-    int64_t since_ns = sim_now_ns - agent_of(view)->started_ns;
-    /* The present process has extended nothing since its start. */
-    bool is_of_former_process = view->deadline_ns - ttl_ns(view) < host_now(view) - since_ns + since_ns / 50;
-
-    return is_of_former_process ||
+    return is_of_former_process(view) ||
            true_stopped_until_ns(view) + MAIL_MS * NS_PER_MS >= view->true_reported_ns ||
            view->true_mailed_until_ns >= sim_now_ns;
 }
@@ -380,7 +387,7 @@ static bool is_taken_by_its_agent(const struct view *view) {
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 static void check_lost(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
-                  (reason == REASON_NO_QUORUM && view->true_reported_ns < agent_of(view)->started_ns);
+                  (reason == REASON_NO_QUORUM && was_restarted(view));
 
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),

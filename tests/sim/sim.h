@@ -524,6 +524,9 @@ void clients_reset(unsigned count);
 void clients_give_up(void);
 void client_step(unsigned client);
 void client_reads(unsigned client, const struct answer *answer);
+
+/* From the agent that the client has left. */
+void client_reads_former(unsigned client, const struct answer *answer);
 bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
 bool client_has_read(unsigned client);
 unsigned client_uid(unsigned client);
