@@ -2,14 +2,12 @@
  * values are reported; what concerns several options is checked after the whole file. libconfuse stores no
  * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong. */
 #include <confuse.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/quantity.h"
 #include "base/secret.h"
@@ -17,6 +15,7 @@
 #include "config/syntax.h"
 #include "config/value.h"
 #include "io/loop/credential.h"
+#include "io/loop/host-name.h"
 #include "io/loop/regular-file.h"
 #include "io/node/tls.h"
 
@@ -132,9 +131,6 @@ struct reader {
 
 static _Thread_local struct reader *reader; /* libconfuse's callbacks have no user data */
 
-/* The path of a credential that does not exist while the file is only checked. */
-static const char unknown_file[] = "/run/credentials/unknown";
-
 /* Text of the file becomes printable; the caller limits its length ("%.40s"). */
 __attribute__((format(printf, 3, 4))) static void report(const char *kind, long line, const char *format,
                                                          ...) {
@@ -169,7 +165,8 @@ static const struct kind *kind_of(const cfg_t *section) {
     return kind;
 }
 
-/* The credential's text, or for an option that is a file its path. */
+/* The credential's text, or for an option that is a file its path. NULL: there is none, which is a mistake
+ * unless the file is only checked. */
 static const char *read_credential(const cfg_t *section, const char *option, const char *name) {
     bool file = strncmp(option, "tls_", 4) == 0 && strcmp(option, "tls_name") != 0;
     bool readable = reader->to_use || getenv("CREDENTIALS_DIRECTORY");
@@ -181,7 +178,7 @@ static const char *read_credential(const cfg_t *section, const char *option, con
     reader->n_errors += readable;
     report(readable ? "" : "warning: ", section->line, "%s = credential(\"%.40s\"): %s", option, name,
            expected);
-    return file ? unknown_file : "unknown";
+    return NULL;
 }
 
 /* The value with the bytes that syntax_mask() has masked. It is cut at VALUE_BYTES_MAX + 1 bytes, which are
@@ -224,8 +221,8 @@ static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void
     reader->has_password |= strcmp(option->name, "password") == 0 && *text && !masked;
     if (masked)
         text = read_credential(section, option->name, text);
-    option->def.number =
-        !target || read_value(section->line, row, text, target) ? section->line : -section->line;
+    bool right = text && (!target || read_value(section->line, row, text, target));
+    option->def.number = right ? section->line : -section->line;
     return 0;
 }
 
@@ -324,7 +321,6 @@ static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
 /* Loads the files, so that mistakes are reported now and not at the first connection. */
 static void check_tls(cfg_t *section, const struct config_node *node) {
     static const char *const names[] = {"tls_ca", "tls_cert", "tls_key", "tls_name"};
-    const char *const values[] = {node->tls_ca, node->tls_cert, node->tls_key, node->tls_name};
     const char *option = line_of(section, "tls_cert") ? "tls_cert" : "tls_key";
     bool pair = !line_of(section, "tls_cert") == !line_of(section, "tls_key"), usable = node->tls && pair;
     struct tls *tls = NULL;
@@ -333,8 +329,7 @@ static void check_tls(cfg_t *section, const struct config_node *node) {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (line_of(section, names[i]) && !node->tls)
             node_error(names[i], "expected tls = yes as well");
-        usable = usable && line_of(section, names[i]) >= 0 &&
-                 (!values[i] || strcmp(values[i], unknown_file) != 0);
+        usable = usable && line_of(section, names[i]) >= 0;
     }
     if (!pair)
         node_error(option, "expected tls_cert and tls_key, or neither");
@@ -472,15 +467,10 @@ static bool set_defaults(struct config *config, const struct value_option *row) 
 
 /* Without nodes. NULL without memory. */
 static struct config *new_config(void) {
-    char host[HOST_NAME_MAX + 1] = "";
     struct config *config = calloc(1, sizeof *config);
 
-    (void) gethostname(host, sizeof host - 1);
-    for (char *p = host; *p; p++)
-        if (!isalnum((unsigned char) *p) && !strchr("._-", *p))
-            *p = '-';
     if (config) {
-        config->host = strdup(host[0] ? host : "localhost");
+        config->host = host_name_new();
         config->socket_group = (gid_t) -1;
         config->terms.may = POLICY_MAY_DEFAULT;
         if (config->host && set_defaults(config, top_options) && set_defaults(config, socket_options))
@@ -528,9 +518,7 @@ int config_read(const char *path, bool to_use, FILE *errors, struct config **ret
     }
     if (result < 0 && result != -EINVAL)
         (void) fprintf(errors, "%s: can't be read: %s\n", path ? path : "defaults",
-                       result == -ENOTSUP ? "not a regular file"
-                       : result == -EFBIG ? "larger than 1 MiB"
-                                          : strerror(-result));
+                       result == -EFBIG ? "larger than 1 MiB" : regular_file_error(-result));
     free(reader);
     if (result == 0)
         *ret = config;

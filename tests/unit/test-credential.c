@@ -25,6 +25,8 @@ static void checks(const char *what, const char *text, int expected_result, cons
 /* Without a service manager. */
 static void test_unchecked(void) {
     checks("a credential", WITH_CREDENTIAL, 0, "1: password = credential(\"secret\"): not checked");
+    checks("a number that is a credential", "node a { address = h db = credential(\"x\") }", 0,
+           "1: not checked");
     checks("the path of a credential", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
            "2: warning: tls_ca\n2: tls_ca of node \"a\": expected tls = yes");
     if (!tls_built_in())

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,4 +22,8 @@ ssize_t regular_file_read(const char *path, char *ret, size_t size, mode_t *ret_
     if (length < 0)
         return -errno;
     return (size_t) length == size && read(fd, &more, 1) > 0 ? -EFBIG : length;
+}
+
+const char *regular_file_error(int error) {
+    return error == ENOTSUP ? "not a regular file" : strerror(error);
 }
