@@ -121,7 +121,10 @@ bool lock_value_is_same_lease(const char *one, size_t one_length, const char *ot
 size_t lock_value_print(const char *value, size_t length, char *buffer, size_t size) {
     struct lock_value parts;
 
-    if (!lock_value_read(value, length, &parts))
+    if (lock_value_read(value, length, &parts))
+        return bytes_escape(parts.holder, parts.holder_length, buffer, size);
+    if (length <= LOCK_VALUE_FOREIGN_WHOLE)
         return bytes_escape(value, length, buffer, size);
-    return bytes_escape(parts.holder, parts.holder_length, buffer, size);
+    size_t used = bytes_escape(value, LOCK_VALUE_FOREIGN_SHOWN, buffer, size);
+    return used + bytes_escape("...", 3, buffer + used, size - used);
 }

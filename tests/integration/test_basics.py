@@ -74,7 +74,7 @@ def test_foreign_libraries():
     for node in nodes:
         node.call("SET", "foreign", "x" * 30000, "PX", 5000)
     holder = lab.as_map(client.call("LEADER", "foreign"))["holder"]
-    ok(len(holder) > 100 and set(holder) == {"x"}, "a value of 30,000 bytes is cut")
+    equal(holder, "x" * 12 + "...", "a long value, which releases the lock, is shown in part")
     for node in nodes:
         node.call("DEL", "foreign")
     for node in nodes:

@@ -45,7 +45,11 @@ static void test_foreign(void) {
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
         ok(!lock_value_is_agents(foreign[i], strlen(foreign[i])), "not an agent's value: %s", foreign[i]);
     (void) lock_value_print("a b\\\x01", 5, text, sizeof(text));
-    is_string(text, "a\\x20b\\x5c\\x01", "a foreign value is printed whole, escaped");
+    is_string(text, "a\\x20b\\x5c\\x01", "a short foreign value is printed whole, escaped");
+    (void) lock_value_print("0123456789abcdef", 16, text, sizeof(text));
+    is_string(text, "0123456789abcdef", "one of 16 bytes is short");
+    (void) lock_value_print("0123456789abcdefg", 17, text, sizeof(text));
+    is_string(text, "0123456789ab...", "of a long one nobody learns how to release the lock");
     (void) lock_value_print("aaaaaaaaaa", 10, text, 8);
     is_string(text, "aaaa", "and is cut to the buffer");
 }
