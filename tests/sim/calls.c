@@ -2,6 +2,7 @@
  * for each call and node, and one for its answer. */
 
 #include <assert.h>
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -286,18 +287,28 @@ static char *write_hex(char *at, const uint8_t *bytes, size_t count) {
     return at;
 }
 
+static char *write_number(char *at, unsigned number) {
+    if (number >= 10)
+        at = write_number(at, number / 10);
+    *at++ = (char) ('0' + number % 10);
+    return at;
+}
+
 /* The value as it would be on the node. */
 static size_t write_value(const struct sim_reply *reply, char value[VALUE_BYTES]) {
     const struct sim_tail *tail = &reply->tail;
 
     if (reply->owner == 0)
         return (size_t) (stpcpy(value, "other") - value);
+    const uint32_t owner = htobe32(reply->owner);
     char *at = write_hex(value, reply->secret, SECRET_BYTES);
-    int length = snprintf(at, VALUE_BYTES - 2 * SECRET_BYTES, ":h%u:%08x:%u:%u:", tail->host, reply->owner,
-                          tail->pid, tail->uid);
-    at += length;
+    at = write_number(stpcpy(at, ":h"), tail->host);
+    at = write_hex(stpcpy(at, ":"), (const uint8_t *) &owner, sizeof(owner));
+    at = write_number(stpcpy(at, ":"), tail->pid);
+    at = write_number(stpcpy(at, ":"), tail->uid);
+    at = stpcpy(at, ":");
     if (tail->data != 0)
-        at += snprintf(at, 8, "d%u", tail->data);
+        at = write_number(stpcpy(at, "d"), tail->data);
     return (size_t) (at - value);
 }
 

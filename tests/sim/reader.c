@@ -411,11 +411,13 @@ static void read_answer(const char *bytes, size_t length) {
 
 static void say(enum question question, const char *line) {
     char bytes[64];
-    int length = snprintf(bytes, sizeof(bytes), "%s\r\n", line);
+    size_t length = strlen(line);
 
-    assert(reader.n_asked < QUESTIONS_MAX);
+    assert(reader.n_asked < QUESTIONS_MAX && length + 2 <= sizeof(bytes));
     reader.asked[reader.n_asked++] = question;
-    front_receive(SIM_READER, bytes, (size_t) length);
+    memcpy(bytes, line, length);
+    memcpy(bytes + length, "\r\n", 2);
+    front_receive(SIM_READER, bytes, length + 2);
 }
 
 static void say_of(enum question question, const char *word, unsigned name) {
