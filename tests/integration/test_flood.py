@@ -69,6 +69,25 @@ def test_listings():
     ok(pauses() > between, "so it does for waiters")
 
 
+def test_leader():
+    """LEADER is answered by the nodes: the queries of a user wait behind few of another's."""
+    meanwhile("LEADER", 3, "LEADER, on 64 connections")
+    asker = agent.client(3)
+    held = asker.acquire("led", "TTL", TTL_MS)
+    process = lab.spawn([sys.executable, flood.__file__, agent.socket_path, "LEADER", "3"])
+    times = []
+    while process.poll() is None:
+        begun = lab.now()
+        state = lab.as_map(asker.call("LEADER", "led"))
+        times.append(lab.now() - begun)
+        if state["fence"] != held["fence"]:
+            break
+    ok(process.poll() == 0, "another user's LEADER names the holder meanwhile")
+    ok(len(times) > 10 and lab.median(times) < 0.1 * lab.SCALE,
+       "and is answered soon (%d times, median %.1f ms)" % (len(times), 1e3 * lab.median(times)))
+    asker.close()
+
+
 def test_max_work():
     """Beside another user, a user has so many units a second; alone it has no limit."""
     if os.geteuid() != 0:
@@ -286,5 +305,5 @@ def test_memory():
     ok(True, "the memory of a thousand half requests is freed with them")
 
 
-main(test_memory, test_pipelined, test_connections, test_listings, test_max_work, test_answers,
-     test_subscription, test_slow_node, test_state_slow)
+main(test_memory, test_pipelined, test_connections, test_listings, test_leader, test_max_work,
+     test_answers, test_subscription, test_slow_node, test_state_slow)

@@ -154,6 +154,31 @@ def test_quotas():
         client.close()
 
 
+def test_observed_names():
+    """4,096 names in all, 1,024 a session: a user alone may have half, the next one half of the rest."""
+    refusal = "QUOTA max_observed_names: user %d has %d of at most "
+    lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the sessions")
+    alices, bobs = ([client_of(uid) for _ in range(3)] for uid in (ALICE, BOB))
+
+    def observe(client, count):
+        names = ["%d-%d" % (id(client), i) for i in range(count)]
+        return sum(not isinstance(client.call("OBSERVE", name), Exception) for name in names)
+
+    equal([observe(client, 1024) for client in (alices[0], alices[1], bobs[0])], [1024, 1024, 1024],
+          "Alice observes 2,048 names, Bob 1,024")
+    begins(alices[2].call("OBSERVE", "hers"), refusal % (ALICE, 2048), "Alice may have no more")
+    begins(bobs[1].call("OBSERVE", "his"), refusal % (BOB, 1024), "nor may Bob")
+    name = "%d-0" % id(alices[0])
+    ok(not isinstance(bobs[1].call("OBSERVE", name), Exception), "a name that Alice has costs him none")
+    equal(alices[0].call("UNOBSERVE", "%d-1" % id(alices[0])), 1, "Alice ends one")
+    begins(alices[2].call("OBSERVE", "hers"), refusal % (ALICE, 2047) + "1536",
+           "half of what Bob leaves is less than she has")
+    quotas = lab.as_map(lab.as_map(bobs[0].call("STATUS"))["quota"])
+    equal(lab.as_map(quotas["max_observed_names"])["all"], 3071, "STATUS has the names of all")
+    for client in (*alices, *bobs):
+        client.close()
+
+
 def test_whoami():
     lab.wait_for(lambda: "max_leases: 0 of 100\n" in lab.redlock_run(agent, "whoami")[1],
                  what="the release of the leases of before")
@@ -186,8 +211,8 @@ def test_reload():
 
 
 if os.getuid() == 0:
-    main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas, test_whoami,
-         test_reload)
+    main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas,
+         test_observed_names, test_whoami, test_reload)
 else:
     skip("rights of users", "only root can become other users")
     main()
