@@ -1,6 +1,6 @@
 /* The observer compares the run with protocol.md's promises. It records each client's requests, the replies
- * and pushes with their times, and the keepers' requests. In the calm the observer also reads an agent's
- * state: whether anything hinders a grant or a blessing. */
+ * and pushes with their times, and the keepers' requests. In the calm (calm.c) each waiter gets a free name.
+ */
 
 #include <assert.h>
 #include <string.h>
@@ -16,12 +16,8 @@ enum {
     HELD_BACK_MS = 1200, /* the same if it is held back */
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
     UNREAD_MS = 2000, /* a grant that is not read until then is withdrawn, or until the ttl has passed */
-    CHECK_MS = 50,    /* between two checks in the calm */
     SERVED_MS = 1000, /* beyond two ttls: a name that is free goes to a waiter */
-    QUARANTINE_MS = 14000,  /* beyond the longest ttl: a node that agents reach votes again */
-    MARKED_MS = 4000,       /* the same since an agent's mark, if the other nodes vote */
-    LAST_ARRIVAL_MS = 6000, /* messages from before the calm have arrived */
-    HEALED_MS = 3000,       /* of the calm: leases from before have been extended since */
+    HEALED_MS = 3000, /* of the calm: leases from before have been extended since */
 };
 
 enum view_state {
@@ -70,13 +66,6 @@ static const struct sim_keeper *keepers[SIM_AGENTS_MAX][SIM_NAMES]; /* the name'
 
 static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
 
-/* In true time: true at each check since then; 0: not at the last check. */
-static int64_t free_since_ns[SIM_NAMES];            /* a majority has no key, and there was no grant */
-static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* nothing keeps the agent from a quorum */
-static int64_t barred_since_ns[SIM_NODES_MAX];      /* agents reach the node, and it does not vote */
-static int64_t marked_since_ns[SIM_NODES_MAX];      /* the same, with a mark, and enough others vote */
-static int64_t next_look_ns;
-
 static const char *const reasons[] = {"no-quorum", "taken",  "paused", "heartbeat",
                                       "max-hold",  "closed", "unread"};
 static_assert(sizeof(reasons) / sizeof(reasons[0]) == REASON_COUNT, "a word for each reason");
@@ -120,11 +109,7 @@ void observer_reset(void) {
     memset(acquired_ns, 0, sizeof(acquired_ns));
     memset(keepers, 0, sizeof(keepers));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
-    memset(free_since_ns, 0, sizeof(free_since_ns));
-    memset(untroubled_since_ns, 0, sizeof(untroubled_since_ns));
-    memset(barred_since_ns, 0, sizeof(barred_since_ns));
-    memset(marked_since_ns, 0, sizeof(marked_since_ns));
-    next_look_ns = 0;
+    calm_reset();
     requests = 0;
 }
 
@@ -259,7 +244,7 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     if (view->state != VIEW_ASKED)
         violation("client %u gets a grant that it did not request", client);
     view->state = VIEW_HOLDS;
-    free_since_ns[view->name] = 0;
+    calm_granted(view->name);
     view->beat_ns = view->granted_ns = host_now(view);
     view->found = false;
     view->true_granted_ns = view->true_beat_ns = sim_now_ns;
@@ -623,22 +608,7 @@ void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     }
 }
 
-/* --- the calm: names are granted, and nodes vote --- */
-
-static void note(int64_t *since_ns, bool holds) {
-    if (!holds)
-        *since_ns = 0;
-    else if (*since_ns == 0)
-        *since_ns = sim_now_ns;
-}
-
-static bool is_free(unsigned name) {
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        count += !sim_nodes[i].data.keys[name].set || node_key_left_ns(&sim_nodes[i], name) <= 0;
-    return count >= quorum_of(sim_n_nodes);
-}
+/* --- the calm: names are granted --- */
 
 /* A restarted agent keeps the name of a lease whose session it could not continue until the deadline, even
  * if the former process has deleted the keys: the client may not know. */
@@ -648,27 +618,15 @@ static int64_t true_left_until_ns(const struct sim_agent *agent) {
 
 /* A client that waits without a limit gets a free name. */
 static void check_served(const struct view *view) {
-    int64_t since_ns = instant_max(free_since_ns[view->name], view->true_asked_ns);
+    int64_t since_ns = calm_since_ns(view->name, view->agent);
 
+    if (view->state != VIEW_ASKED || view->wait_ms >= 0 || since_ns == 0)
+        return;
+    since_ns = instant_max(since_ns, view->true_asked_ns);
     if (agent_of(view)->with_ledger)
         since_ns = instant_max(since_ns, true_left_until_ns(agent_of(view)));
-    if (view->state == VIEW_ASKED && view->wait_ms < 0 && free_since_ns[view->name] != 0 &&
-        untroubled_since_ns[view->agent] != 0 &&
-        sim_now_ns > instant_max(since_ns, untroubled_since_ns[view->agent]) + 2 * ttl_ns(view) +
-                         SERVED_MS * NS_PER_MS)
+    if (sim_now_ns > since_ns + 2 * ttl_ns(view) + SERVED_MS * NS_PER_MS)
         violation("client %u waits for name %u, which is free", index_of(view), view->name);
-}
-
-/* Clocks of other nodes, whose answers count in a quarantine, are odd; or a mark may come, of an agent that
- * has ended or starts later. */
-static bool are_quarantines_disturbed(void) {
-    bool disturbed = pubsub_is_disturbed() || sim_now_ns < sim_calm_ns + LAST_ARRIVAL_MS * NS_PER_MS;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        disturbed |= sim_now_ns < sim_nodes[i].odd_until_ns;
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        disturbed |= !sim_agents[i].running;
-    return disturbed;
 }
 
 /* A node votes when all leases that it may have forgotten have ended. */
@@ -681,46 +639,9 @@ void observer_blessed(unsigned node) {
             violation("node %u votes, and may have forgotten the lease of client %u", node, i);
 }
 
-static bool votes(unsigned node) {
-    const struct node_data *data = &sim_nodes[node].data;
-
-    return data->epoch == sim_nodes[node].process && (data->rested || !sim_quarantine);
-}
-
-/* So many other nodes vote that their epochs prove the longest possible lease. */
-static bool enough_others_vote(void) {
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        count += votes(i);
-    return count > sim_n_nodes - quorum_of(sim_n_nodes);
-}
-
-/* A quarantine lasts as long as the longest lease, and not much longer: without the other nodes' epochs
- * until all agents have noticed the loss. */
-static void check_votes(unsigned node) {
-    bool barred = !votes(node) && !are_quarantines_disturbed();
-
-    note(&barred_since_ns[node], barred);
-    note(&marked_since_ns[node], barred && sim_nodes[node].data.marked_ms > 0 && enough_others_vote());
-    if (barred_since_ns[node] != 0 &&
-        sim_now_ns > barred_since_ns[node] + (SIM_LONGEST_TTL_MS + QUARANTINE_MS) * NS_PER_MS)
-        violation("node %u does not vote, and nothing hinders it", node);
-    if (marked_since_ns[node] != 0 &&
-        sim_now_ns > marked_since_ns[node] + (SIM_LONGEST_TTL_MS + MARKED_MS) * NS_PER_MS)
-        violation("node %u is in quarantine for too long", node);
-}
-
 void observer_check(void) {
-    if (sim_now_ns < next_look_ns || sim_sets_differ)
+    if (!calm_look())
         return;
-    next_look_ns = sim_now_ns + CHECK_MS * NS_PER_MS;
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        note(&untroubled_since_ns[i], sim_tokens_agree && agent_is_untroubled(&sim_agents[i]));
-    for (unsigned i = 0; i < SIM_NAMES; i++)
-        note(&free_since_ns[i], is_free(i));
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         check_served(&views[i]);
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        check_votes(i);
 }

@@ -591,6 +591,17 @@ void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_
 bool observer_cools(unsigned name);                                       /* no client gets the name yet */
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
 
+/* --- the calm, for the observer (calm.c) --- */
+
+void calm_reset(void);
+void calm_granted(unsigned name);
+
+/* After an event of the calm. True: the instants below are those of now. */
+bool calm_look(void);
+
+/* Since when the name is free, and nothing keeps the agent from a quorum; 0: not now. */
+int64_t calm_since_ns(unsigned name, unsigned agent);
+
 /* --- faults (fault.c) --- */
 
 extern struct sim_faults {
