@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "client-session.h"
+#include "resp.h"
 
 enum { LINE_BYTES = 512, WORDS_MAX = 24, FIRST_PID = 100 };
 
@@ -92,18 +93,21 @@ void clients_check_end(void) {
 
 /* As an array of bulk strings, or as the line that it is. */
 static size_t write_request(char *line, char *ret, size_t size) {
+    struct resp_writer writer = {.buffer = ret, .size = size};
     char *words[WORDS_MAX], *state;
     unsigned n = 0;
 
-    if (chance(30))
-        return (size_t) snprintf(ret, size, "%s\r\n", line);
+    if (chance(30)) {
+        resp_put_raw(&writer, line, strlen(line));
+        resp_put_raw(&writer, "\r\n", 2);
+        return writer.length;
+    }
     for (char *word = strtok_r(line, " ", &state); word; word = strtok_r(NULL, " ", &state))
         words[n++] = word;
-    int length = snprintf(ret, size, "*%u\r\n", n);
+    resp_put_array(&writer, n);
     for (unsigned i = 0; i < n; i++)
-        length +=
-            snprintf(ret + length, size - (size_t) length, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
-    return (size_t) length;
+        resp_put_bulk(&writer, words[i], strlen(words[i]));
+    return writer.length;
 }
 
 static void __attribute__((format(printf, 3, 4)))
