@@ -455,6 +455,43 @@ def test_resumed_elsewhere():
     other.kill()
 
 
+def test_repeated_resume():
+    """A RESUME without a reply, which the next process repeats, takes no lease back that the client has
+    resumed elsewhere meanwhile."""
+    granting, other = lab.Agent(nodes, CONFIG), lab.Agent(nodes, CONFIG)
+    holder = granting.client(3)
+    grant = holder.acquire("twice", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
+    granting.kill()
+    holder.close()
+    proxies = [lab.Proxy(node) for node in nodes]
+    cut_off = KeptAgent(proxies, CONFIG)
+    cut_off.wait_voting(3)
+    first, second = cut_off.client(3, timeout=20), other.client(3)
+    name = session_name(first)
+    for proxy in proxies:
+        proxy.deaf = True
+    first.send("RESUME", "twice", grant["secret"], "WAIT", 8000)
+    lab.wait_for(lambda: name in cut_off.names(), what="the connection in the store")
+    resumed = second.call("RESUME", "twice", grant["secret"], "WAIT", 5000)
+    ok(isinstance(resumed, dict), "RESUME has no reply, and the client resumes its lease at another agent")
+    cut_off.kill()
+    before = values("twice")
+    for proxy in proxies:
+        proxy.deaf = False
+        proxy.cut()
+    cut_off.start()
+    begins(first.reply(), "NOTHELD", "the next process repeats the first RESUME, which fails")
+    equal(values("twice"), before, "and changes no key")
+    first.close()
+    extensions = other.status()["extensions"]
+    lab.wait_for(lambda: other.status()["extensions"] > extensions, what="an extension at the other agent")
+    ok(quiet(second) and second.call("CHECK", resumed["id"]) > 0, "the lease is held at the other agent")
+    equal(second.call("RELEASE", resumed["id"]), 1, "until it is released there")
+    second.close()
+    other.kill()
+    cut_off.kill()
+
+
 def test_cooldown():
     cooldown_ms = int(min(2500 * lab.SCALE, 8000))  # the agent's max_ttl
     late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
@@ -690,5 +727,5 @@ def test_without_manager():
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_page, test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
-     test_cooldown, test_other_version, test_store_is_tidy, test_many, test_without_manager,
-     test_exactly_once, test_hand_offs, test_token_late)
+     test_repeated_resume, test_cooldown, test_other_version, test_store_is_tidy, test_many,
+     test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
