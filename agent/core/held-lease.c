@@ -222,6 +222,8 @@ void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns
         put_at_risk(shard, lease, REASON_HEARTBEAT);
         lease_table_set_due(shard, lease, lease->deadline_ns);
     } else if (waits_on(shard, lease, now_ns)) {
+        if (lease->risk == 1 + REASON_HEARTBEAT) /* that heartbeat has come since */
+            put_at_risk(shard, lease, REASON_NO_QUORUM);
         ask_refusing_nodes(shard, lease, now_ns);
         lease->extend_ns =
             now_ns + instant_min(lease_state_ttl_ns(lease) / PATIENCE_STEPS, PATIENCE_STEP_MS * NS_PER_MS);

@@ -368,6 +368,31 @@ static void test_heartbeat_ends(void) {
     ok(count_sent(OPERATION_EXTEND) == 0 && last_report(REPORT_LOST), "and none does at the deadline");
 }
 
+/* While late answers to an extension are awaited a heartbeat is missed, and comes after all. */
+static void test_heartbeat_while_slow(void) {
+    shard_harness_begin(3);
+    contend_with(1, true, 1000, 0);
+    struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, &sent, VOTE_YES);
+    instant_ns due_ns = lease_table_find(&harness.shard, 1)->extend_ns;
+    beat_until(due_ns + 400 * NS_PER_MS);
+    harness.now_ns = due_ns;
+    pass_ms(200);
+    ok(last_report(REPORT_AT_RISK) && last_report(REPORT_AT_RISK)->reason == REASON_NO_QUORUM,
+       "no answer in time: the lease is at risk");
+    pass_ms(1000);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_HEARTBEAT, "then for a heartbeat, which was missed");
+    beat_until(harness.now_ns + 10 * NS_PER_S);
+    pass_ms(0);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_NO_QUORUM,
+           "with the heartbeat the late answers are the reason again");
+    is_int(count_sent(OPERATION_EXTEND), 1, "and are awaited");
+    while (!last_report(REPORT_LOST))
+        pass_ms(10);
+    is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the lease is lost for that reason");
+}
+
 static void test_beat_without_heartbeat(void) {
     shard_harness_begin(3);
     hold(1);
@@ -383,6 +408,7 @@ int main(void) {
     test_front_is_first();
     test_beat_without_heartbeat();
     test_heartbeat_ends();
+    test_heartbeat_while_slow();
     test_extension();
     test_extensions_travel_together();
     test_left_alone();
