@@ -1,6 +1,7 @@
 /* Reads the configuration file with libconfuse. A callback parses each value at once, so that all wrong
  * values are reported; what concerns several options is checked after the whole file. libconfuse stores no
- * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong. */
+ * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong or a
+ * credential that can't be read. */
 #include <confuse.h>
 #include <errno.h>
 #include <limits.h>
