@@ -1,7 +1,7 @@
 /* Reads the configuration file with libconfuse. A callback parses each value at once, so that all wrong
  * values are reported; what concerns several options is checked after the whole file. libconfuse stores no
- * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong or a
- * credential that can't be read. */
+ * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong or
+ * a credential that can't be read. */
 #include <confuse.h>
 #include <errno.h>
 #include <limits.h>
@@ -92,20 +92,20 @@ static const struct kind {
     unsigned max;
 } kinds[KINDS] = {
     [ROOT] = {.name = "root", .options = top_options},
-    [NODE] = {"node",
-              node_options,
-              {"node name", NULL, value_label, NODE_AT(name), 1, 32, NULL},
-              AT(nodes),
-              sizeof(struct config_node),
-              AT(n_nodes),
-              NODES_MAX},
-    [RULE] = {"rule",
-              rule_options,
-              {"rule name", NULL, value_string, RULE_AT(pattern), 1, NAME_BYTES_MAX, NULL},
-              AT(rules),
-              sizeof(struct policy_rule),
-              AT(n_rules),
-              RULES_MAX},
+    [NODE] = {.name = "node",
+              .options = node_options,
+              .title = {"node name", NULL, value_label, NODE_AT(name), 1, 32, NULL},
+              .array = AT(nodes),
+              .element_size = sizeof(struct config_node),
+              .count = AT(n_nodes),
+              .max = NODES_MAX},
+    [RULE] = {.name = "rule",
+              .options = rule_options,
+              .title = {"rule name", NULL, value_string, RULE_AT(pattern), 1, NAME_BYTES_MAX, NULL},
+              .array = AT(rules),
+              .element_size = sizeof(struct policy_rule),
+              .count = AT(n_rules),
+              .max = RULES_MAX},
     [SOCKET] = {.name = "socket", .options = socket_options},
 };
 
@@ -241,14 +241,13 @@ static bool is_taken(const char *title, const struct kind *kind, const char *ele
     return false;
 }
 
-static int begin_section(cfg_t *section, cfg_opt_t *option, int n, const char **arguments) {
+static int begin_section(cfg_t *section, cfg_opt_t *option, __attribute__((unused)) int n,
+                         __attribute__((unused)) const char **arguments) {
     const struct kind *kind = kind_of(section);
     unsigned *count = (unsigned *) (void *) ((char *) reader->config + kind->count);
     char *elements = (char *) reader->config + kind->array;
     const char *title = unmask(section->title);
 
-    (void) n;
-    (void) arguments;
     option->def.number = section->line;
     section->flags = CFGF_NONE;
     reader->last = NULL;
