@@ -111,7 +111,7 @@ void ask_bytes(unsigned session, const char *bytes, size_t length) {
     }
     long used = resp_parse_request(bytes, length, &limits, tokens, &n);
     assert(used == (long) length && n > 0);
-    (void) command_run(&harness.sessions[session], tokens, n, harness.now_ns);
+    harness.units = command_run(&harness.sessions[session], tokens, n, harness.now_ns);
     observe_tick(&harness.front, harness.now_ns);
 }
 

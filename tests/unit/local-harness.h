@@ -17,6 +17,7 @@ extern struct local_harness {
     char output[LISTENERS][OUTPUT_MAX]; /* of the first sessions */
     size_t output_length[LISTENERS];
     unsigned crowd_pushes; /* to the others */
+    unsigned units;        /* of the last request, see local/work-share.h */
     instant_ns now_ns;
 } harness;
 

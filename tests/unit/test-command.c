@@ -159,7 +159,33 @@ static void test_leader(void) {
        "another library's lock has no host, and not the former holder's token");
 }
 
+/* redlockd.conf(5), max_work. */
+static void test_units_of_work(void) {
+    static const struct {
+        const char *line;
+        unsigned units;
+    } cases[] = {
+        {"PING", 1},          {"WHOAMI", 1},
+        {"CHECK 12345", 1},   {"BEAT 12345", 1},
+        {"RELEASE 12345", 1}, {"UNOBSERVE", 1},
+        {"NONSENSE", 1},      {"ACQUIRE", 1},
+        {"ACQUIRE job", 3},   {"RESUME job secret", 3},
+        {"LEADER job", 8},    {"OBSERVE job", 8},
+        {"HISTORY job", 8},   {"COMMAND", 8},
+        {"LEASES", 8},        {"STATUS", 8},
+        {"NODES", 8},         {"METRICS", 8},
+        {"INFO", 8},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(512);
+        ask(0, cases[i].line);
+        is_int(harness.units, cases[i].units, cases[i].line);
+    }
+}
+
 int main(void) {
+    test_units_of_work();
     test_bad_arguments();
     test_names();
     test_greetings();
