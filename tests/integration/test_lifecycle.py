@@ -99,6 +99,22 @@ def test_reload():
     agent.terminate()
 
 
+def test_reload_of_socket():
+    """Mode and group change with the file; what somebody else has set stays while the file is the same."""
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    os.chmod(agent.socket_path, 0o600)
+    reload(agent)
+    equal(os.stat(agent.socket_path).st_mode & 0o777, 0o600, "a reload leaves the socket's mode alone")
+    group = os.getgroups()[-1] if os.getgroups() else os.getgid()
+    agent.write_config('socket { path = "%s"  mode = "0640"  group = "%d" }' % (agent.socket_path, group))
+    reload(agent)
+    status = os.stat(agent.socket_path)
+    equal((status.st_mode & 0o777, status.st_gid), (0o640, group), "unless it is changed in the file")
+    equal(client.call("PING"), "PONG", "clients that are connected stay")
+    agent.terminate()
+
+
 def resident_kib(agent):
     with open("/proc/%d/status" % agent.process.pid) as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
@@ -260,5 +276,5 @@ def answers(socket_path):
         return False
 
 
-main(test_options, test_check_config, test_drain, test_reload, test_reload_memory,
+main(test_options, test_check_config, test_drain, test_reload, test_reload_of_socket, test_reload_memory,
      test_reload_notified, test_ready_without_quorum, test_socket, test_other_files_at_the_path, test_dev)
