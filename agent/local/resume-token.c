@@ -24,6 +24,16 @@ static uint64_t sum_of(const char *text, size_t length) {
     return hash_bytes(key, text, length);
 }
 
+/* Not by snprintf(3), whose own buffer on the stack keeps the digits: a core dump would have them. */
+static size_t write_sum(uint64_t sum, char text[SUM_DIGITS]) {
+    uint8_t bytes[SUM_DIGITS / 2];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t) (sum >> (56 - 8 * i));
+    hex_write(bytes, sizeof(bytes), text);
+    return SUM_DIGITS;
+}
+
 size_t resume_token_write(const struct resume_token *token, char text[RESUME_TOKEN_BYTES_MAX]) {
     uint64_t end = token->hold_until_ns == INSTANT_NEVER ? 0 : (uint64_t) token->hold_until_ns;
     size_t length = PREFIX_LENGTH;
@@ -45,8 +55,7 @@ size_t resume_token_write(const struct resume_token *token, char text[RESUME_TOK
     hex_write(token->data, token->data_length, text + length);
     length += 2 * token->data_length;
     text[length++] = '-';
-    length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%016" PRIx64,
-                                sum_of(text, length));
+    length += write_sum(sum_of(text, length), text + length);
     assert(length < RESUME_TOKEN_BYTES_MAX);
     return length;
 }
