@@ -41,7 +41,8 @@ static void on_at_risk(struct redlock_lease *risked, int64_t left_ms, const char
     (void) risked;
     (void) left_ms;
     lease->at_risk = strcmp(reason, "no-quorum") == 0;
-    (void) snprintf(lease->reason, sizeof(lease->reason), "%s", reason);
+    if (!lease->is_given_up)
+        (void) snprintf(lease->reason, sizeof(lease->reason), "%s", reason);
 }
 
 static void on_extended(struct redlock_lease *extended, void *userdata) {
@@ -58,7 +59,8 @@ static void on_lost(struct redlock_lease *lost, const char *reason, const char *
 
     (void) lost;
     lease->is_lost = true;
-    (void) snprintf(lease->reason, sizeof(lease->reason), "%s: %s", reason, text);
+    if (!lease->has_max_hold_ended) /* else the command is stopped for that */
+        (void) snprintf(lease->reason, sizeof(lease->reason), "%s: %s", reason, text);
 }
 
 static void on_disconnected(struct redlock *connection, void *userdata) {
