@@ -293,8 +293,7 @@ def test_reading_side_closed():
     client = agent.client()
     held = client.acquire("held")["id"]
     client.socket.shutdown(socket.SHUT_RD)
-    client.send("RELEASE", held)
-    client.send("ACQUIRE", "unread", "TTL", 60000)
+    client.send_raw(b"RELEASE %d\r\nACQUIRE unread TTL 60000\r\n" % held)
     other = agent.client()
     ok("id" in other.acquire("held", "WAIT", 5000),
        "a client that stops reading: requests sent before are served")
