@@ -170,7 +170,7 @@ static bool expect_peer(SSL *connection, const char *name) {
 int tls_begin(struct tls *tls, struct redisContext *context, char *reason, size_t size) {
     assert(!tls->connection);
 
-    redisContextFuncs *const plain = context->funcs;
+    const redisContextFuncs *const plain = context->funcs;
     renew(tls);
     ERR_clear_error();
     SSL *connection = SSL_new(tls->settings);
