@@ -442,7 +442,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
 }
 
 void agent_start(struct sim_agent *agent) {
-    bool waits = sim_faults.bad_starts && !sim_calm && chance(80);
+    bool waits = sim_faults.slow_starts && !sim_calm && chance(80);
     int64_t uplink_ns = waits ? sim_now_ns + pick(100, 1000) * NS_PER_MS : 0;
 
     trace("agent %u starts%s", agent->index, agent->former > 0 ? ", and continues" : "");

@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-enum { VALUE_BYTES = 96 };
+enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };
 
 static int64_t keeper_now(const struct sim_keeper *keeper) {
     return clock_read(&keeper->agent->clock);
@@ -164,7 +164,6 @@ static void check_call(struct sim_keeper *keeper, node_set to, const struct call
 }
 
 static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event *event) {
-    static const int64_t latest_ms[] = {100, 300, 1000, 3000};
     struct sim_connection *connection = &keeper->connections[node];
     struct sim_call *call = &event->as.call;
 
@@ -176,8 +175,8 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
     }
     connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] = call->tickets;
     int64_t at_ns = sim_now_ns + network_delay_ns();
-    if (sim_faults.bad_starts && !sim_calm && call->requests[0].operation == OPERATION_SEARCH && chance(50))
-        at_ns += pick(0, latest_ms[pick(0, 3)]) * NS_PER_MS; /* and the agent may be killed meanwhile */
+    if (sim_faults.bad_starts && !sim_calm && call->requests[0].operation == OPERATION_SEARCH && chance(75))
+        at_ns += pick(0, SEARCH_LATE_MS) * NS_PER_MS; /* and the agent may be killed meanwhile */
     connection->request_ns = instant_max(at_ns, connection->request_ns + 1); /* keeps its order */
     event->at_ns = connection->request_ns;
     event->node = (uint8_t) node;

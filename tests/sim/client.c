@@ -42,7 +42,7 @@ void clients_reset(unsigned count) {
     observer_reset();
     usual_ttl_ms = ttls_ms[pick(0, 4)];
     crowded = chance(30);
-    usual_heartbeat = chance(sim_faults.bad_starts ? 80 : 15);
+    usual_heartbeat = chance(sim_faults.slow_starts ? 80 : 15);
     pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
     for (unsigned i = 0; i < count; i++) {
         unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
@@ -425,7 +425,7 @@ void clients_restarted(const struct sim_agent *agent) {
         bool beats = client->state == CLIENT_HOLDING && client->lease.terms.heartbeat_ms > 0;
         if (client_agent(client) != agent)
             continue;
-        if (beats && sim_faults.bad_starts && chance(85))
+        if (beats && sim_faults.slow_starts && chance(85))
             step_later(client, pick(60, 800) * NS_PER_MS); /* the lease may not be found by then */
         if (has_new_request(client)) {                     /* it comes now */
             exclusion_expect_answer(client);
@@ -530,7 +530,7 @@ static void resume(struct client *client) {
 /* Most holders with a heartbeat send some, and not all in time. */
 static bool beat(struct client *client) {
     uint32_t heartbeat_ms = client->lease.terms.heartbeat_ms;
-    int64_t early_ms = sim_faults.bad_starts && chance(60) ? heartbeat_ms * 9 / 10 : 0;
+    int64_t early_ms = sim_faults.slow_starts && chance(60) ? heartbeat_ms * 9 / 10 : 0;
 
     if (heartbeat_ms == 0 || chance(40) || client->n_expected >= EXPECTED_MAX / 2 /* the agent is down */)
         return false;

@@ -277,7 +277,8 @@ static void begin(void) {
     with_unlike_ttls = chance(50);
     with_careless = chance(20);
     sim_faults.deaf_agents = chance(30);
-    sim_faults.bad_starts = sim_faults.kills && chance(30);
+    sim_faults.bad_starts = sim_faults.kills && chance(45);
+    sim_faults.slow_starts = sim_faults.kills && chance(30);
     sim_sets_differ = sim_n_agents > 1 && !sim_steps && chance(20);
     if (sim_sets_differ)
         sim_n_nodes = SIM_NODES_MAX;

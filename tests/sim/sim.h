@@ -610,6 +610,7 @@ extern struct sim_faults {
     bool far_clocks;  /* the nodes' clocks are far apart */
     bool deaf_agents; /* agents lose messages in the calm */
     bool bad_starts;  /* a restarted agent's searches are late, and it is often killed again */
+    bool slow_starts; /* its uplink is down at first; holders send heartbeats meanwhile */
     int64_t gap_ms;   /* the longest pause between faults */
 } sim_faults;         /* of this run */
 
