@@ -126,5 +126,5 @@ size_t lock_value_print(const char *value, size_t length, char *buffer, size_t s
     if (length <= LOCK_VALUE_FOREIGN_WHOLE)
         return bytes_escape(value, length, buffer, size);
     size_t used = bytes_escape(value, LOCK_VALUE_FOREIGN_SHOWN, buffer, size);
-    return used + bytes_escape("...", 3, buffer + used, size - used);
+    return used + bytes_escape(LOCK_VALUE_MORE, strlen(LOCK_VALUE_MORE), buffer + used, size - used);
 }

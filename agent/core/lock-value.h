@@ -112,4 +112,5 @@ bool lock_value_is_same_lease(const char *one, size_t one_length, const char *ot
  * knows another library's whole value can release the lock: so a long value is shown in part. Returns the
  * text's length. */
 enum { LOCK_VALUE_FOREIGN_WHOLE = 16, LOCK_VALUE_FOREIGN_SHOWN = 12 };
+#define LOCK_VALUE_MORE "..."
 size_t lock_value_print(const char *value, size_t length, char *buffer, size_t size);
