@@ -12,6 +12,7 @@ enum {
     LATE_MS = 1,         /* of actions of the front at a known instant */
     MAIL_MS = 60,        /* the longest delay between front and keeper, and the granularity of timers */
     READ_STEP_MS = 17,   /* the granularity of the timer for reading grants: 2^24 ns */
+    RESUMED_MS = 500,    /* after a pause: the lease is extended by then, or its client gets at-risk */
     RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
     HELD_BACK_MS = 1200, /* the same if it is held back */
     RISK_DIVISOR = 4, /* of the ttl: without an extension, at-risk is reported so long before the deadline */
@@ -288,10 +289,9 @@ static bool is_of_former_process(const struct view *view) {
     return view->deadline_ns - ttl_ns(view) + drift_ns(view) < host_now(view) - since_ns + since_ns / 50;
 }
 
-/* No process was there to warn of the end, or to send the `extended` of the last report. A client without
- * pushes may have read that deadline only now. */
+/* No process was there to warn of the end, or to send the `extended` of the last report. */
 static bool was_restarted(const struct view *view) {
-    return view->true_reported_ns < agent_of(view)->started_ns || is_of_former_process(view);
+    return view->true_reported_ns < agent_of(view)->started_ns;
 }
 
 /* The keeper has a recent last heartbeat, or granted the lease shortly before the client got the grant. */
@@ -372,7 +372,7 @@ static bool is_taken_by_its_agent(const struct view *view) {
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 static void check_lost(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
-                  (reason == REASON_NO_QUORUM && was_restarted(view));
+                  (reason == REASON_NO_QUORUM && is_of_former_process(view)); /* not found any more */
 
     if (!sudden && host_now(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", index_of(view),
@@ -474,6 +474,12 @@ void observer_released(unsigned client, int64_t answer) {
     view->state = VIEW_NOTHING;
 }
 
+/* The agent has gone on since its pause, or its start, and nothing keeps it from a quorum. */
+static bool has_resumed(const struct view *view) {
+    return sim_calm && agent_is_untroubled(agent_of(view)) &&
+           sim_now_ns > true_paused_until_ns(view) + RESUMED_MS * NS_PER_MS;
+}
+
 void observer_deadline(const struct event *event) {
     struct view *view = &views[event->client];
 
@@ -490,8 +496,8 @@ void observer_deadline(const struct event *event) {
         return; /* it keeps to an earlier deadline */
     if (host_now(view) >= view->deadline_ns + LATE_MS * NS_PER_MS)
         violation("client %u does not get the loss of name %u", event->client, view->name);
-    else if (view->risk == 0 && !was_paused(view) && !is_short(view) && view->terms.max_hold_ms == 0 &&
-             view->terms.heartbeat_ms == 0 && !view->resumes)
+    else if (view->risk == 0 && !(was_paused(view) && !has_resumed(view)) && !is_short(view) &&
+             view->terms.max_hold_ms == 0 && view->terms.heartbeat_ms == 0 && !view->resumes)
         violation("client %u gets neither an extension nor at-risk for name %u", event->client, view->name);
 }
 
