@@ -156,6 +156,8 @@ static void contended(struct registry *registry, struct request *request, const 
     const struct request_outcome failure = failure_of(report);
     struct name_table_entry *name = request->name;
 
+    if (restore_is_searching(request))
+        restore_search_failed(registry, request, &report->trace, now_ns);
     if (request->state != REQUEST_CONTENDING)
         return;
     request->tried = true;

@@ -5,6 +5,7 @@ import array
 import mmap
 import os
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -18,6 +19,14 @@ from tap import begins, equal, main, note, ok, within
 CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
 nodes = lab.nodes(3)
 agent = KeptAgent(nodes, CONFIG)
+
+
+def configure(node_timeout):
+    """For the next process."""
+    with open(agent.config_path) as file:
+        text = file.read()
+    with open(agent.config_path, "w") as file:
+        file.write(re.sub('node_timeout = "[^"]*"', 'node_timeout = "%s"' % node_timeout, text))
 
 
 def replace(signal=None):
@@ -213,6 +222,38 @@ def test_release_without_quorum():
     ok(isinstance(after, dict) and after["fence"] > grant["fence"], "another client gets the name")
     for one in client, other:
         one.close()
+
+
+def test_risk_without_quorum():
+    """The next process finds no majority of nodes: the holder gets a warning, as if an extension failed."""
+    configure("300ms")
+    replace()
+    client = agent.client(3)
+    grant = client.acquire("unsearched", "TTL", 8000)
+    wait_stored(client)
+    for node in nodes[1:]:
+        node.stop()
+    agent.kill()
+    begun = lab.now()
+    agent.begin()
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "no-quorum"), "after a restart without a quorum: at-risk")
+    within(lab.now() - begun, 0, 3 * lab.SCALE, "soon, in seconds")
+    for node in nodes[1:]:
+        node.cont()
+    equal(client.push("extended")[1], grant["id"], "found later, the client gets extended")
+    ok(client.call("CHECK", grant["id"]) > 0, "and has its lease")
+    for node in nodes[1:]:
+        node.stop()
+    agent.kill()
+    agent.begin()
+    equal(client.push("at-risk")[3], "no-quorum", "again a restart without a quorum: at-risk")
+    equal(client.push("lost")[1:3], [grant["id"], "no-quorum"], "never found: lost for this reason")
+    for node in nodes[1:]:
+        node.cont()
+    configure("3s")
+    replace()
+    client.close()
 
 
 def ledgers():
@@ -725,7 +766,8 @@ def test_without_manager():
 
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
-     test_page, test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
+     test_risk_without_quorum, test_page,
+     test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_cooldown, test_other_version, test_store_is_tidy, test_many,
      test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

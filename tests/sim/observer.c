@@ -474,10 +474,12 @@ void observer_released(unsigned client, int64_t answer) {
     view->state = VIEW_NOTHING;
 }
 
-/* The agent has gone on since its pause, or its start, and nothing keeps it from a quorum. */
+/* The agent has gone on since its pause, or its start, for long enough to find that there is no quorum: a
+ * search waits for connections, and then for answers. */
 static bool has_resumed(const struct view *view) {
-    return sim_calm && agent_is_untroubled(agent_of(view)) &&
-           sim_now_ns > true_paused_until_ns(view) + RESUMED_MS * NS_PER_MS;
+    int64_t search_ns = 4 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS;
+
+    return sim_now_ns > true_paused_until_ns(view) + RESUMED_MS * NS_PER_MS + search_ns;
 }
 
 void observer_deadline(const struct event *event) {

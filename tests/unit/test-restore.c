@@ -60,6 +60,39 @@ static void test_at_risk(void) {
     ok(has(0, "lost") && has(0, "no-quorum"), "or it is lost, with the reason of the risk");
 }
 
+static void test_at_risk_by_search(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    report(id, REPORT_CONTENDED);
+    ok(has(0, "at-risk") && has(0, "no-quorum"),
+       "rule 13: a search without a quorum puts the lease at risk");
+    flush(0);
+    clear();
+    report(id, REPORT_CONTENDED);
+    is_string(got(0), "", "once");
+    replace();
+    report(id, REPORT_CONTENDED);
+    is_string(got(0), "", "also after another restart");
+    report(id, REPORT_GRANTED);
+    ok(has(0, "extended"), "found by a later try, the client gets extended");
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    report(id, REPORT_CONTENDED);
+    clear();
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "no-quorum"), "not found until the deadline: lost for the same reason");
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_CONTENDED);
+    is_string(got(0), "", "a lease that is released is not at risk");
+}
+
 static void test_risk_unsent(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -221,6 +254,7 @@ static void test_ids(void) {
 int main(void) {
     test_found();
     test_at_risk();
+    test_at_risk_by_search();
     test_risk_unsent();
     test_not_found();
     test_released_meanwhile();

@@ -49,6 +49,10 @@ static inline bool restore_is_searching(const struct request *request) {
 void restore_found(struct registry *registry, struct request *request, instant_ns deadline_ns,
                    instant_ns now_ns);
 
+/* A try of the search got no majority, and the keeper tries again: the holder gets `at-risk`. */
+void restore_search_failed(struct registry *registry, struct request *request,
+                           const struct round_trace *trace, instant_ns now_ns);
+
 /* The search did not find the lease. May free the request. */
 void restore_not_found(struct registry *registry, struct request *request, instant_ns now_ns);
 
