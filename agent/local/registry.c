@@ -246,6 +246,10 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     instant_ns latest_ns =
         instant_add(request->wait_until_ns, (int64_t) request->terms.node_timeout_ms * NS_PER_MS);
 
+    if (request->refused) {
+        wait_queue_end_refusal(registry, request, now_ns);
+        return;
+    }
     if (request->overdue || now_ns >= latest_ns || wait_queue_knows(request)) {
         wait_queue_reject(registry, request, now_ns);
         return;

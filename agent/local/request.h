@@ -61,6 +61,7 @@ struct request {
     bool from_queue : 1; /* it contends, or holds, after others of this host */
     bool held_back : 1;  /* queued, though it could contend: admission.h */
     bool admitted : 1;   /* in its first attempt */
+    bool refused : 1;    /* queued: its turn came when its user had as much as the rule allows */
     enum restore_state restore : 3;
     int16_t page_slot; /* held: in the session's page, or DEADLINE_PAGE_NO_SLOT */
     uint8_t account;   /* in the quota: its user's */

@@ -28,9 +28,10 @@ bool wait_queue_has_room(const struct registry *registry, const struct request *
     return quota_rule_may(&registry->quota, request->uid, request->rule, false);
 }
 
-/* Later, as its failure makes the next request of the queue contend: there may be many of them. */
-static void reject_soon(struct registry *registry, struct request *request) {
-    request->overdue = true;
+/* Rejects it soon, in a turn of its own, as its failure makes the next request of the queue contend: there
+ * may be many of them. */
+static void refuse(struct registry *registry, struct request *request) {
+    request->refused = true;
     request_enter(registry, request, REQUEST_QUEUED);
     request_set_due(registry, request, 0);
 }
@@ -43,7 +44,7 @@ void wait_queue_contend(struct registry *registry, struct request *request) {
         return;
     }
     if (!wait_queue_has_room(registry, request)) {
-        reject_soon(registry, request);
+        refuse(registry, request);
         return;
     }
     request->from_queue = request->state == REQUEST_QUEUED;
@@ -89,7 +90,7 @@ void wait_queue_admit(struct registry *registry) {
         }
         admission_leave(registry, request);
         if (is_first)
-            reject_soon(registry, request);
+            refuse(registry, request);
     }
 }
 
@@ -155,18 +156,25 @@ void wait_queue_withdraw(struct registry *registry, struct request *request) {
     wait_queue_hand_back(registry, request, may_be_valid ? COMMAND_FORGET : COMMAND_RELEASE);
 }
 
-/* See reject_soon(). */
-static bool is_refused(const struct registry *registry, const struct request *request) {
-    return request->state == REQUEST_QUEUED && !request->held_back &&
-           request == wait_queue_first(request->name) && !wait_queue_has_room(registry, request);
+void wait_queue_end_refusal(struct registry *registry, struct request *request, instant_ns now_ns) {
+    bool is_first = request == wait_queue_first(request->name); /* a request that resumes may be before it */
+
+    assert(request->refused);
+    if (is_first && !wait_queue_has_room(registry, request)) {
+        wait_queue_reject(registry, request, now_ns);
+        return;
+    }
+    request->refused = false;
+    request_set_wait_due(registry, request, now_ns);
+    if (is_first)
+        wait_queue_contend(registry, request);
 }
 
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REJECTION_TEXT_BYTES];
     const struct request *holder = wait_queue_holder(request->name);
-    const char *error = is_refused(registry, request)
-                            ? rejection_text_of_rule(&registry->quota, request, text)
-                            : rejection_text(request, holder, now_ns, text);
+    const char *error = request->refused ? rejection_text_of_rule(&registry->quota, request, text)
+                                         : rejection_text(request, holder, now_ns, text);
 
     request_deliver_failed(registry, request, error, text, now_ns);
     request_detach(registry, request);

@@ -45,8 +45,12 @@ bool wait_queue_knows(const struct request *request);
 /* The request's wait is over: it fails with what is known of the name, and leaves. */
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same for each overdue request of the queue; but a request that does not wait stays while the keeper
- * has it. */
+/* The turn of this `refused` request came when its user had as much as the rule allows. If that is still so,
+ * the request fails, and leaves; otherwise it contends. */
+void wait_queue_end_refusal(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* wait_queue_reject() for each overdue request of the queue; but a request that does not wait stays while
+ * the keeper has it. */
 void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns);
 
 /* Inserts the request behind older ones, and behind one that the keeper has. */

@@ -128,26 +128,48 @@ static void test_rule_limits(void) {
     (void) held;
 }
 
-/* A waiter whose turn comes while its user has max_leases. */
-static void test_turn_without_room(void) {
+/* Of the session's first request. */
+static uint64_t id_of(unsigned session) {
+    return registry_id(&harness.front.registry, list_entry(harness.sessions[session].requester.requests.next,
+                                                           struct request, session_link));
+}
+
+static void release(unsigned session) {
     char line[64];
 
+    (void) snprintf(line, sizeof(line), "RELEASE %llu", (unsigned long long) id_of(session));
+    ask(session, line);
+}
+
+/* A waiter whose turn comes while its user has max_leases. */
+static void test_turn_without_room(void) {
     begin_with_rules(5);
     uint64_t roots = hold(3, "ACQUIRE deploy/root ASYNC");
     (void) hold(0, "ACQUIRE deploy/a ASYNC");
     ask(1, "ACQUIRE deploy/root WAIT -1");
-    (void) snprintf(line, sizeof(line), "RELEASE %llu",
-                    (unsigned long long) registry_id(&harness.front.registry,
-                                                     list_entry(harness.sessions[3].requester.requests.next,
-                                                                struct request, session_link)));
     unsigned before = keeper.n_commands;
-    ask(3, line);
+    release(3);
     report(roots, REPORT_RELEASED);
     registry_tick(&harness.front.registry, harness.now_ns);
     ok(begins(1, "-QUOTA max_leases = 1 of the rule for this name: user 1000 has as many"),
        "its request fails when its turn comes");
     is_int(keeper.n_commands, before + 1, "and never reaches a keeper");
     is_int(harness.front.registry.names.table.pool.taken, 1, "its name is free");
+}
+
+/* The same, and another lease of its user ends in the same turn of the front. */
+static void test_turn_with_room_again(void) {
+    begin_with_rules(5);
+    uint64_t roots = hold(3, "ACQUIRE deploy/root ASYNC");
+    uint64_t own = hold(0, "ACQUIRE deploy/a ASYNC");
+    ask(1, "ACQUIRE deploy/root WAIT -1");
+    release(3);
+    report(roots, REPORT_RELEASED);
+    release(0);
+    report(own, REPORT_RELEASED);
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_string(got(1), "", "a request whose user has room again is not rejected");
+    is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
 }
 
 static void test_quota(void) {
@@ -350,6 +372,7 @@ int main(void) {
     test_max_ttl();
     test_rule_limits();
     test_turn_without_room();
+    test_turn_with_room_again();
     test_quota();
     test_listing();
     test_hidden_holder();
