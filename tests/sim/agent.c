@@ -98,6 +98,7 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, const struct si
     event.as.probe.former =
         sim_durable && connection->blessed_process != event.process ? connection->blessed_process : 0;
     event.as.probe.fleet = agent_fleet(agent, node);
+    event.as.probe.fence_skew_ms = agent->fence_skew_ms;
     event.as.probe.n_nodes = agent->n_nodes;
     memcpy(event.as.probe.at, agent->at, sizeof(agent->at));
     memcpy(event.as.probe.names, agent->names, sizeof(agent->names));
@@ -352,7 +353,7 @@ static struct shard_config shard_config_of(const struct sim_agent *agent) {
         .node_names = node_names,
         .max_ttl_ms = agent->max_ttl_ms,
         .quarantine = agent->quarantine,
-        .fence_skew_ms = sim_fence_skew_ms,
+        .fence_skew_ms = agent->fence_skew_ms,
         .seed = random_next(&sim_random),
     };
 }

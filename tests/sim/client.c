@@ -52,7 +52,7 @@ void clients_reset(unsigned count) {
 }
 
 unsigned client_uid(unsigned client) {
-    return 1000 + client % 3;
+    return SIM_AGENT_UID + client % 3;
 }
 
 unsigned client_pid(unsigned client) {
@@ -441,27 +441,43 @@ static uint32_t node_timeout_ms(uint32_t ttl_ms) {
     return ttl_ms / 20 < 5 ? 5 : ttl_ms / 20 > 100 ? 100 : ttl_ms / 20;
 }
 
-static uint32_t choose_ttl_ms(const struct client *client) {
+static uint32_t choose_ttl_ms(uint32_t max_ttl_ms) {
     uint32_t ttl_ms = chance(70) ? usual_ttl_ms : ttls_ms[pick(0, 4)];
-    return ttl_ms > client_agent(client)->max_ttl_ms ? client_agent(client)->max_ttl_ms : ttl_ms;
+    return ttl_ms > max_ttl_ms ? max_ttl_ms : ttl_ms;
 }
 
+/* Two bounds on holding; 0: none. */
+static void bound(uint32_t *hold_ms, uint32_t by_ms) {
+    if (by_ms > 0 && (*hold_ms == 0 || by_ms < *hold_ms))
+        *hold_ms = by_ms;
+}
+
+/* Some clients ask for more than their rule allows. */
 static struct sim_ask choose_ask(const struct client *client) {
     static const int64_t waits_ms[] = {0, 0, 50, 1000, 5000, -1, -1, -1};
-    uint32_t ttl_ms = choose_ttl_ms(client), max_ttl_ms = client_agent(client)->max_ttl_ms;
+    const struct sim_rule rule = rules_of(client_agent(client), client_index(client), client->name);
+    uint32_t max_ttl_ms = chance(95) ? rule.max_ttl_ms : client_agent(client)->max_ttl_ms;
+    uint32_t ttl_ms = chance(95) ? choose_ttl_ms(max_ttl_ms) : 0;
 
-    return (struct sim_ask){
+    struct sim_ask ask = {
         .wait_ms = waits_ms[crowded && chance(80) ? 7 : pick(0, 7)],
-        .terms.ttl_ms = ttl_ms,
-        .terms.node_timeout_ms = node_timeout_ms(ttl_ms),
-        .terms.heartbeat_ms = chance(usual_heartbeat ? 85 : 10) ? ttl_ms : 0,
-        .terms.linger_ms = chance(10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
-        .terms.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
-        .terms.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
-        .terms.fencing = sim_fencing,
+        .options.ttl_ms = ttl_ms,
+        .options.heartbeat_ms = chance(usual_heartbeat ? 85 : 10) ? ttl_ms : 0,
+        .options.linger_ms = chance(10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
+        .options.cooldown_ms = chance(crowded ? 1 : 10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
+        .options.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
         .resumable = chance(80),
         .async = chance(50),
+        .rule = rule,
     };
+    ask.terms = ask.options;
+    ask.terms.fencing = rule.fencing;
+    ask.terms.ttl_ms = ttl_ms > 0 ? ttl_ms : rule.default_ttl_ms;
+    ask.terms.node_timeout_ms = node_timeout_ms(ask.terms.ttl_ms);
+    bound(&ask.terms.max_hold_ms, rule.max_hold_ms);
+    ask.denied = !rule.may_acquire || ask.options.ttl_ms > rule.max_ttl_ms ||
+                 ask.options.linger_ms > rule.max_ttl_ms || ask.options.cooldown_ms > rule.max_ttl_ms;
+    return ask;
 }
 
 static void put_option(char *line, const char *word, uint32_t value) {
@@ -488,15 +504,16 @@ static void send_ask(struct client *client, const char *line) {
 static void ask(struct client *client) {
     char line[LINE_BYTES];
 
-    client->ask = choose_ask(client);
     client->name = (unsigned) (crowded && chance(80) ? 0 : pick(0, SIM_NAMES - 1));
-    const struct lease_terms *terms = &client->ask.terms;
-    (void) snprintf(line, sizeof(line), "ACQUIRE %u TTL %u WAIT %lld%s", client->name, terms->ttl_ms,
+    client->ask = choose_ask(client);
+    const struct lease_terms *options = &client->ask.options;
+    (void) snprintf(line, sizeof(line), "ACQUIRE %u WAIT %lld%s", client->name,
                     (long long) client->ask.wait_ms, client->ask.resumable ? " RESUMABLE" : "");
-    put_option(line, "HEARTBEAT", terms->heartbeat_ms);
-    put_option(line, "LINGER", terms->linger_ms);
-    put_option(line, "COOLDOWN", terms->cooldown_ms);
-    put_option(line, "MAXHOLD", terms->max_hold_ms);
+    put_option(line, "TTL", options->ttl_ms);
+    put_option(line, "HEARTBEAT", options->heartbeat_ms);
+    put_option(line, "LINGER", options->linger_ms);
+    put_option(line, "COOLDOWN", options->cooldown_ms);
+    put_option(line, "MAXHOLD", options->max_hold_ms);
     if (chance(30))
         (void) snprintf(line + strlen(line), sizeof(line) - strlen(line), " DATA d%u",
                         1 + client_index(client) % 4);
@@ -516,6 +533,11 @@ static void resume(struct client *client) {
     client->ask.resumes = client->ask.resumable = true;
     client->ask.wait_ms = chance(70) ? client->lease.terms.ttl_ms : pick(0, 1) * 100;
     client->ask.async = chance(50);
+    const struct sim_rule rule = rules_of(client_agent(client), client_index(client), client->name);
+    client->ask.rule = rule;
+    client->ask.denied = !rule.may_resume || instant_max(client->lease.terms.ttl_ms,
+                                                         client->lease.terms.linger_ms) > rule.max_ttl_ms;
+    bound(&client->ask.terms.max_hold_ms, rule.max_hold_ms);
     sim_counts.resumes++;
     trace("client %u: resumes name %u at agent %u%s", client_index(client), client->name, client->agent,
           exclusion_holds(client) ? "" : ", which it may not hold");

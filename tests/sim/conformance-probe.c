@@ -166,7 +166,7 @@ void step_probe(void) {
     reply = asks->bless ? run_bless(&probe) : asks->amend ? run_amend(&probe, &known) : run_probe(&probe);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3)
         fail(reply->type == REDIS_REPLY_ERROR ? reply->str : "a probe's answer has another form");
-    sim_fence_skew_ms = BLESSING_SKEW_MS;
+    asks->fence_skew_ms = BLESSING_SKEW_MS;
     node_probe(&node, &probe);
     (void) snprintf(history + strlen(history), sizeof(history) - strlen(history), " %s %u of f%u%s;",
                     asks->bless              ? "bless"

@@ -172,7 +172,8 @@ static struct sim_request request_of(enum operation operation, unsigned owner, u
                                   .owner = owner,
                                   .epoch = known_sim_epoch,
                                   .floor_us = known_sim_floor_us,
-                                  .generation = known_sim_generation};
+                                  .generation = known_sim_generation,
+                                  .fence_skew_ms = TOKEN_SKEW_MS};
 
     secret_of(secret, request.secret);
     return request;
@@ -200,7 +201,6 @@ void step_acquire(void) {
     bool brief = !refused && reply->type == REDIS_REPLY_ARRAY && reply->elements == 1;
     if (!refused && !brief && (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 + count))
         fail("the number of answers is not that of the names");
-    sim_fence_skew_ms = TOKEN_SKEW_MS;
     for (unsigned i = 0; i < count; i++) {
         struct sim_request request = request_of(OPERATION_ACQUIRE, owner, wishes[i].secret);
         request.token = fencing ? known_sim_floor_us + wishes[i].distance : 0;
@@ -263,7 +263,6 @@ void step_request(void) {
                     " %s %s %u/%u (%u) %lld to %lld;", words[operation], key, secret, owner,
                     has_former ? former_secret : SECRETS, (long long) distance, (long long) last);
     enum vote_kind real = vote_of(operation, reply, 0);
-    sim_fence_skew_ms = TOKEN_SKEW_MS;
     const struct sim_reply simulated = node_execute(&node, name, &request);
     /* The simulated node ignores values in a query. */
     if (real != simulated.kind && operation != OPERATION_QUERY)

@@ -15,7 +15,6 @@
 int64_t sim_now_ns = 1;
 struct random sim_random;
 struct sim_counts sim_counts;
-uint32_t sim_fence_skew_ms;
 unsigned sim_last_blessed;
 
 int64_t pick(int64_t low, int64_t high) {

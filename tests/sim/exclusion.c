@@ -66,19 +66,48 @@ static bool meets_short_ttl(const struct client *client) {
     return meets;
 }
 
+/* Of the client's user, under its rule. */
+static unsigned leases_of_rule(const struct client *client) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *other = &sim_clients[i];
+        count += other != client && other->agent == client->agent && other->state == CLIENT_HOLDING &&
+                 exclusion_holds(other) && client_uid(i) == client_uid(client_index(client)) &&
+                 rules_of(client_agent(client), i, other->name).number == client->ask.rule.number;
+    }
+    return count;
+}
+
+/* By its rule. */
+static void check_allowed(const struct client *client, const char *error) {
+    const struct sim_rule *rule = &client->ask.rule;
+
+    if (client->ask.denied &&
+        (!error || (strcmp(error, "DENIED") != 0 && (!client->ask.resumes || strcmp(error, "BADARG") != 0))))
+        violation("client %u gets %s, and a rule denies what it asks", client_index(client),
+                  error ? error : "a lease");
+    if (!error && rule->max_leases > 0 && leases_of_rule(client) >= rule->max_leases)
+        violation("client %u gets a lease, and its user has %u under this rule", client_index(client),
+                  rule->max_leases);
+}
+
 void exclusion_check_answer(const struct client *client, const char *error) {
     int64_t wait_ms = client->ask.wait_ms;
     bool resumes = client->ask.resumes;
 
     exclusion_check_answered(client);
+    check_allowed(client, error);
     if (!error)
         return;
     if (strcmp(error, "TIMEOUT") == 0    ? wait_ms <= 0 || resumes
         : strcmp(error, "BUSY") == 0     ? wait_ms != 0 && !resumes
         : strcmp(error, "NOTHELD") == 0  ? !resumes
         : strcmp(error, "NOQUORUM") == 0 ? wait_ms < 0
-        : strcmp(error, "QUOTA") == 0    ? client_agent(client)->requests_max == SIM_REQUESTS_MAX
-                                         : strcmp(error, "BADARG") != 0 || !resumes)
+        : strcmp(error, "DENIED") == 0   ? !client->ask.denied
+        : strcmp(error, "QUOTA") == 0
+            ? client_agent(client)->requests_max == SIM_REQUESTS_MAX && !client->ask.rule.rationed
+            : strcmp(error, "BADARG") != 0 || !resumes)
         violation("client %u gets %s, with WAIT %lld", client_index(client), error, (long long) wait_ms);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && !meets_short_ttl(client) &&
         agent_is_untroubled(client_agent(client)))
@@ -115,7 +144,7 @@ static int64_t largest_token(unsigned name) {
 
 /* A client that resumes a lease that it holds has had no successor. */
 static void check_same_token(const struct client *client, int64_t token) {
-    if (token != client->fence || token < largest_token(client->name))
+    if (token != client->fence || (token != 0 && token < largest_token(client->name)))
         violation("client %u resumes name %u with token %lld, it had %lld, another %lld",
                   client_index(client), client->name, (long long) token, (long long) client->fence,
                   (long long) resource_tokens[client->name]);

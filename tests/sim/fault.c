@@ -195,7 +195,7 @@ static void fault_hurried_tokens(void) {
     struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
     unsigned keeper = (unsigned) pick(0, sim_n_keepers - 1), node = (unsigned) pick(0, agent->n_nodes - 1);
     int64_t token =
-        clock_read(&agent_node(agent, node)->clock) / NS_PER_US + pick(0, sim_fence_skew_ms) * 1000;
+        clock_read(&agent_node(agent, node)->clock) / NS_PER_US + pick(0, agent->fence_skew_ms) * 1000;
 
     trace("fault: agent %u proposes tokens of the future", agent->index);
     agent->keepers[keeper].shard.token_high = token;

@@ -383,7 +383,7 @@ void front_start(struct sim_agent *agent) {
                                             .agent = agent->id,
                                             .host = hosts[agent->host],
                                             .pid = 1,
-                                            .uid = 1000,
+                                            .uid = SIM_AGENT_UID,
                                             .started_ns = front_now(agent),
                                             .n_nodes = agent->n_nodes,
                                             .n_keepers = sim_n_keepers};
@@ -404,6 +404,7 @@ void front_start(struct sim_agent *agent) {
     observe_init(&agent->front.observers, hash_key[0], agent->observe_memory);
     cooling_init(&agent->front.cooling, agent->cooling_memory);
     front_state_init(&agent->front, &agent->policy, &identity, &front_sink, reply, front_now(agent));
+    rules_apply(agent);
     restart_begin(agent);
     if (chance(50)) { /* requests are held back */
         agent->front.registry.admission.all_max = (uint32_t) pick(1, 4);

@@ -44,10 +44,6 @@ int64_t node_key_left_ns(const struct sim_node *node, unsigned name) {
     return node->data.keys[name].expires_ns - wall_ns(node);
 }
 
-static int64_t fence_skew_us(void) {
-    return (int64_t) sim_fence_skew_ms * 1000;
-}
-
 void node_set_clock(struct sim_node *node, int64_t by_ns) {
     node->clock.offset_ns += by_ns;
     if (by_ns < 0)
@@ -73,9 +69,10 @@ void node_restart(struct sim_node *node) {
     memset(node->subscribers, 0, sizeof(node->subscribers));
 }
 
-void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested) {
+void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested,
+                uint32_t fence_skew_ms) {
     node->data.epoch = node->process;
-    node->data.floor_us = wall_us(node) + fence_skew_us();
+    node->data.floor_us = wall_us(node) + (int64_t) fence_skew_ms * 1000;
     node->data.max_ttl_ms = max_ttl_ms;
     node->data.proposed_ms = 0;
     node->data.generation = 0;
@@ -242,7 +239,8 @@ static void bless(struct sim_node *node, struct event *probe) {
     } else {
         uint32_t longest_ms =
             data->marked_ms > probe->as.probe.max_ttl_ms ? data->marked_ms : probe->as.probe.max_ttl_ms;
-        node_bless(node, longest_ms, probe->as.probe.fleet, probe->as.probe.quarantine);
+        node_bless(node, longest_ms, probe->as.probe.fleet, probe->as.probe.quarantine,
+                   probe->as.probe.fence_skew_ms);
     }
     if (data->rested)
         forget_marks(data);
@@ -338,24 +336,19 @@ void node_other_delete(struct sim_node *node, unsigned name, const uint8_t secre
 }
 
 /* The verdict of acquire.lua and raise.lua on a token. */
-static enum token_verdict judge_token(struct sim_node *node, unsigned name, int64_t token, int64_t last,
-                                      int64_t *ret_largest) {
-    int64_t *fence = &node->data.keys[name].token;
-    int64_t ahead_us = last - wall_us(node), behind_us = wall_us(node) - token;
+static enum token_verdict judge_token(struct sim_node *node, unsigned name,
+                                      const struct sim_request *request, int64_t *ret_largest) {
+    int64_t *fence = &node->data.keys[name].token, skew_us = (int64_t) request->fence_skew_ms * 1000;
+    int64_t ahead_us = request->token_last - wall_us(node), behind_us = wall_us(node) - request->token;
 
     *ret_largest = *fence > node->data.floor_us ? *fence : node->data.floor_us;
-    if (token <= *ret_largest)
+    if (request->token <= *ret_largest)
         return TOKEN_SMALL;
-    if (ahead_us > fence_skew_us() || behind_us > fence_skew_us())
+    if (ahead_us > skew_us || behind_us > skew_us)
         return TOKEN_FAR;
-    *ret_largest = *fence = last;
-    node->data.keys[name].own_token = token;
+    *ret_largest = *fence = request->token_last;
+    node->data.keys[name].own_token = request->token;
     return TOKEN_ACCEPTED;
-}
-
-static enum token_verdict judge_request_token(struct sim_node *node, unsigned name,
-                                              const struct sim_request *request, struct sim_reply *reply) {
-    return judge_token(node, name, request->token, request->token_last, &reply->token);
 }
 
 static void set_key(struct sim_node *node, unsigned name, const struct sim_request *request) {
@@ -376,13 +369,13 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
             return VOTE_FOREIGN; /* SET NX: even our own value prevents it */
         set_key(node, name, request);
         if (request->token != 0)
-            reply->token_verdict = judge_request_token(node, name, request, reply);
+            reply->token_verdict = judge_token(node, name, request, &reply->token);
         return VOTE_YES;
     case OPERATION_RAISE:
         if (!ours)
             return VOTE_FOREIGN;
         sim_counts.raises++;
-        reply->token_verdict = judge_request_token(node, name, request, reply);
+        reply->token_verdict = judge_token(node, name, request, &reply->token);
         return reply->token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
     case OPERATION_EXTEND:
         set_key(node, name, request);

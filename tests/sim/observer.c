@@ -34,7 +34,8 @@ struct view {
     unsigned agent, name;
     struct lease_terms terms; /* as requested */
     bool resumes;
-    bool pushes, paged; /* the client gets pushes, and sees deadlines */
+    bool pushes, paged;    /* the client gets pushes, and sees deadlines */
+    uint32_t rule_hold_ms; /* the rule's max_hold */
     int64_t wait_ms;
     int64_t true_asked_ns;
     uint64_t order; /* of the requests of all clients */
@@ -127,6 +128,7 @@ void observer_asked(unsigned client, unsigned agent, unsigned name, const struct
                           .resumes = ask->resumes,
                           .pushes = ask->pushes,
                           .paged = ask->paged,
+                          .rule_hold_ms = ask->rule.max_hold_ms,
                           .wait_ms = ask->wait_ms,
                           .true_asked_ns = sim_now_ns,
                           .order = ++requests,
@@ -252,6 +254,9 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     memcpy(view->secrets, secrets, sizeof(view->secrets));
     if (!view->resumes && view->terms.max_hold_ms > 0)
         view->hold_until_ns = host_now(view) + (int64_t) view->terms.max_hold_ms * NS_PER_MS;
+    if (view->resumes && view->rule_hold_ms > 0)
+        view->hold_until_ns =
+            instant_min(view->hold_until_ns, host_now(view) + (int64_t) view->rule_hold_ms * NS_PER_MS);
     granted_until_ns[client] = view->hold_until_ns;
     if (!view->resumes) {
         check_order(view);

@@ -35,7 +35,7 @@ static bool same_names;       /* where sets differ: of the nodes that replace ea
 bool sim_steps;               /* clocks are set; then no agent is killed */
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
      sim_tokens_agree;
-uint32_t sim_fence_skew_ms;
+static uint32_t fence_skew_ms; /* of most agents */
 int64_t sim_turn_us, sim_blessing_until_ns;
 unsigned sim_last_blessed;
 
@@ -127,6 +127,7 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         request.epoch = asked->epoch;
         request.floor_us = asked->floor_us;
         request.generation = asked->generation;
+        request.fence_skew_ms = sim_agents[call->agent].fence_skew_ms;
         ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
         if (ret->as.answer.replies[i].time_us >= 0)
             ret->time_us = ret->as.answer.replies[i].time_us;
@@ -216,10 +217,10 @@ static void dispatch(const struct event *event) {
     }
 }
 
-/* Agents that share some of their nodes: all, all but one, or one. */
+/* Agents that share some of their nodes: all, all but one, or one; or all, with another fence_skew. */
 static void choose_nodes(struct sim_agent *agent) {
-    static const uint8_t sets[][3] = {{0, 1, 2}, {0, 1, 3}, {2, 3, 4}};
-    unsigned set = agent->index == 0 ? 0 : (unsigned) pick(0, 2);
+    static const uint8_t sets[][3] = {{0, 1, 2}, {0, 1, 3}, {2, 3, 4}, {0, 1, 2}};
+    unsigned set = agent->index == 0 ? 0 : (unsigned) pick(0, 3);
 
     agent->n_nodes = sim_sets_differ ? 3 : sim_n_nodes;
     for (unsigned i = 0; i < SIM_NODES_MAX; i++)
@@ -231,6 +232,8 @@ static void choose_nodes(struct sim_agent *agent) {
         agent->names[2] = 2;
     /* A replaced node may keep its name. */
     agent->set = !sim_sets_differ || (set == 1 && same_names) ? 0 : set;
+    agent->fence_skew_ms = agent->set == 3 ? fence_skew_ms / 2 : fence_skew_ms;
+    sim_tokens_grow &= agent->set != 3;
 }
 
 static void choose_settings(struct sim_agent *agent) {
@@ -245,6 +248,7 @@ static void choose_settings(struct sim_agent *agent) {
         (struct policy){.terms = {.default_ttl_ms = 500, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
                         .max_ttl_ms = agent->max_ttl_ms};
     choose_nodes(agent);
+    rules_choose(agent);
 }
 
 static void begin(void) {
@@ -266,7 +270,7 @@ static void begin(void) {
     sim_durable = chance(30);
     sim_tokens_grow = !sim_steps || !sim_faults.losses; /* tokens can't grow under both */
     sim_tokens_agree = !sim_faults.far_clocks && !sim_steps;
-    sim_fence_skew_ms = sim_faults.far_clocks ? 60000 : 2000;
+    fence_skew_ms = sim_faults.far_clocks ? 60000 : 2000;
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
     pubsub_reset();
@@ -287,7 +291,7 @@ static void begin(void) {
     sim_n_keepers = (unsigned) pick(1, SIM_KEEPERS_MAX);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         /* Tokens of different sets of nodes are compared by clock alone. */
-        int64_t far_ms = sim_faults.far_clocks && !sim_sets_differ ? sim_fence_skew_ms * 3 / 4 : 50;
+        int64_t far_ms = sim_faults.far_clocks && !sim_sets_differ ? fence_skew_ms * 3 / 4 : 50;
         node_reset(&sim_nodes[i], pick(-far_ms, far_ms) * NS_PER_MS);
         if (with_wild_clocks)
             sim_nodes[i].clock.rate = 1 + (double) pick(-50000, 50000) / 1e6;
@@ -305,7 +309,7 @@ static void begin(void) {
     }
     for (unsigned i = 0; with_blessings && i < sim_agents[0].n_nodes; i++) {
         node_bless(&sim_nodes[i], sim_agents[pick(0, sim_n_agents - 1)].max_ttl_ms,
-                   agent_fleet(&sim_agents[0], i), true);
+                   agent_fleet(&sim_agents[0], i), true, fence_skew_ms);
         for (unsigned j = 0; j < sim_agents[0].n_nodes; j++)
             sim_nodes[i].data.notes[j][j] = (struct sim_note){node_clock_us(&sim_nodes[i]), true};
     }

@@ -23,6 +23,8 @@ enum {
     SIM_USERS,                    /* of sessions: clients and reader */
     SIM_SESSIONS = 2 * SIM_USERS,
     SIM_NAMES = 2,
+    SIM_RULES_MAX = 2,
+    SIM_AGENT_UID = 1000, /* of the agents, and of some clients */
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
     SIM_TURN_MAX = 1024, /* requests */
@@ -62,16 +64,15 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is broken: prints it, with the seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
-extern bool sim_quarantine;       /* the agents' setting */
-extern bool sim_sets_differ;      /* the agents have different sets of nodes */
-extern bool sim_steps;            /* clocks are set */
-extern bool sim_repeats;          /* a relay before the nodes may send a request twice */
-extern bool sim_durable;          /* a node that restarts keeps all of its data, or none */
-extern unsigned sim_last_blessed; /* the node that was blessed last */
-extern bool sim_fencing;          /* the nodes', too */
-extern bool sim_tokens_grow;      /* in this run tokens must grow */
-extern bool sim_tokens_agree;     /* in this run a majority must accept a token */
-extern uint32_t sim_fence_skew_ms;
+extern bool sim_quarantine;           /* the agents' setting */
+extern bool sim_sets_differ;          /* the agents have different sets of nodes */
+extern bool sim_steps;                /* clocks are set */
+extern bool sim_repeats;              /* a relay before the nodes may send a request twice */
+extern bool sim_durable;              /* a node that restarts keeps all of its data, or none */
+extern unsigned sim_last_blessed;     /* the node that was blessed last */
+extern bool sim_fencing;              /* the nodes', too */
+extern bool sim_tokens_grow;          /* in this run tokens must grow */
+extern bool sim_tokens_agree;         /* in this run a majority must accept a token */
 extern int64_t sim_blessing_until_ns; /* a node is blessed by an operator: no node loses its memory */
 extern int64_t sim_turn_us;           /* the longest turn of a keeper */
 
@@ -126,6 +127,7 @@ struct sim_request {
     int64_t floor_us;
     uint32_t generation;
     int64_t token, token_last;
+    uint32_t fence_skew_ms;
 };
 
 struct sim_reply {
@@ -179,6 +181,7 @@ struct event {
             int64_t withdraw_us;
             uint32_t fleet;
             uint32_t max_ttl_ms, covered_ms;
+            uint32_t fence_skew_ms;
             node_set known;
             uint8_t at[SIM_NODES_MAX];    /* the addresses of the agent's nodes */
             uint8_t names[SIM_NODES_MAX]; /* the names by which they are noted */
@@ -264,7 +267,8 @@ extern struct sim_node sim_nodes[SIM_NODES_MAX];
 extern unsigned sim_n_nodes;
 
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
-void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested);
+void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested,
+                uint32_t fence_skew_ms);
 bool node_is_rested(const struct sim_node *node); /* votes, after a quarantine */
 void node_forget(struct sim_node *node);          /* drops everything, like FLUSHALL */
 void node_restart(struct sim_node *node);         /* starts another process */
@@ -361,7 +365,10 @@ struct sim_agent {
     struct clock clock;
     unsigned host;
     char id[9];
+    uint32_t fence_skew_ms;
     struct policy policy;
+    struct policy_rule rules[SIM_RULES_MAX]; /* of the policy */
+    uid_t rule_users[SIM_RULES_MAX];
     uint32_t requests_max; /* its limit of leases and waiters */
     bool surveyed;         /* the keepers' counters are asked for */
     struct front_state front;
@@ -475,6 +482,23 @@ const void *front_page(unsigned client); /* that is the client's */
 /* The values of the lease with this id: that of its client, and the one in the keys. */
 void front_values(const struct sim_agent *agent, uint64_t id, uint8_t ret[2][SECRET_BYTES]);
 
+/* --- the rules of its configuration (rules.c) --- */
+
+/* What redlockd.conf(5) says of a client and a name. */
+struct sim_rule {
+    unsigned number; /* 0: no rule */
+    bool may_acquire, may_resume;
+    uint32_t default_ttl_ms, max_ttl_ms;
+    uint32_t max_hold_ms; /* 0: no bound */
+    bool fencing;
+    unsigned max_leases; /* of the client's user under this rule; 0: no bound */
+    bool rationed;       /* there is such a bound, or one of waiters */
+};
+
+void rules_choose(struct sim_agent *agent);
+void rules_apply(struct sim_agent *agent); /* to a process that starts */
+struct sim_rule rules_of(const struct sim_agent *agent, unsigned client, unsigned name);
+
 /* --- the ledger (restart.c) --- */
 
 struct client_session;
@@ -562,10 +586,13 @@ bool other_library_holds(unsigned name);
 
 /* A request, as its client sent it. */
 struct sim_ask {
-    struct lease_terms terms; /* max_hold_ms: the agent's, too */
+    struct lease_terms options; /* of ACQUIRE; 0: not given */
+    struct lease_terms terms;   /* with those of the rule */
     int64_t wait_ms;
     bool resumes, resumable, async;
     bool pushes, paged; /* the client gets pushes, or sees deadlines in its page */
+    struct sim_rule rule;
+    bool denied; /* by the rule */
 };
 
 void observer_reset(void);

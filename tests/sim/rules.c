@@ -1,0 +1,79 @@
+/* The rules of an agent's configuration, and what redlockd.conf(5) promises of them to a client. */
+
+#include "sim.h"
+
+static const uint32_t max_ttls_ms[] = {0, 0, 100, 300, 1000};
+static const uint32_t max_holds_ms[] = {0, 0, 0, 400, 3000};
+
+static char *choose_pattern(void) {
+    static char patterns[][2] = {"0", "1", "*"};
+
+    return patterns[pick(0, 2)];
+}
+
+static uint32_t shorter_ms(uint32_t one_ms, uint32_t other_ms) {
+    return one_ms == 0 || (other_ms > 0 && other_ms < one_ms) ? other_ms : one_ms;
+}
+
+static void choose_rule(const struct sim_agent *agent, struct policy_rule *rule, uid_t *user) {
+    static const unsigned rights[] = {POLICY_MAY_DEFAULT, POLICY_MAY_DEFAULT, POLICY_MAY_DEFAULT,
+                                      POLICY_MAY(POLICY_ACQUIRE), POLICY_MAY(POLICY_RESUME)};
+    uint32_t max_ttl_ms = shorter_ms(max_ttls_ms[pick(0, 4)], agent->max_ttl_ms);
+
+    *user = (uid_t) (SIM_AGENT_UID + pick(0, 2));
+    *rule = (struct policy_rule){.pattern = choose_pattern(),
+                                 .users = user,
+                                 .n_users = chance(60),
+                                 .terms = {.default_ttl_ms = chance(50) ? max_ttl_ms : TTL_MS_MIN,
+                                           .max_ttl_ms = max_ttl_ms < agent->max_ttl_ms ? max_ttl_ms : 0,
+                                           .max_hold_ms = max_holds_ms[pick(0, 4)],
+                                           .may = rights[pick(0, 4)],
+                                           .max_leases = chance(15) ? (unsigned) pick(1, 2) : 0,
+                                           .max_waiters = chance(15) ? (unsigned) pick(1, 2) : 0,
+                                           .fencing = sim_fencing && chance(90)}};
+}
+
+void rules_choose(struct sim_agent *agent) {
+    agent->policy.rules = agent->rules;
+    agent->policy.n_rules = chance(35) ? (unsigned) pick(1, SIM_RULES_MAX) : 0;
+    for (unsigned i = 0; i < agent->policy.n_rules; i++)
+        choose_rule(agent, &agent->rules[i], &agent->rule_users[i]);
+}
+
+void rules_apply(struct sim_agent *agent) {
+    uint8_t numbers[RULES_MAX + 1] = {0};
+    struct quota_rule_use max[RULES_MAX + 1] = {0};
+
+    for (unsigned i = 0; i < agent->policy.n_rules; i++)
+        max[i + 1] = (struct quota_rule_use){.leases = agent->rules[i].terms.max_leases,
+                                             .waiters = agent->rules[i].terms.max_waiters};
+    registry_set_rules(&agent->front.registry, numbers, max);
+}
+
+static unsigned find(const struct sim_agent *agent, unsigned client, unsigned name) {
+    for (unsigned i = 0; i < agent->policy.n_rules; i++) {
+        const struct policy_rule *rule = &agent->rules[i];
+        bool for_name = rule->pattern[0] == '*' || rule->pattern[0] == (char) ('0' + name);
+        if (for_name && (rule->n_users == 0 || rule->users[0] == client_uid(client)))
+            return i + 1;
+    }
+    return 0;
+}
+
+struct sim_rule rules_of(const struct sim_agent *agent, unsigned client, unsigned name) {
+    unsigned number = find(agent, client, name);
+    const struct policy_limits *terms = number > 0 ? &agent->rules[number - 1].terms : &agent->policy.terms;
+    bool trusted = client_uid(client) == SIM_AGENT_UID;
+
+    return (struct sim_rule){
+        .number = number,
+        .may_acquire = trusted || terms->may & POLICY_MAY(POLICY_ACQUIRE),
+        .may_resume = trusted || terms->may & POLICY_MAY(POLICY_RESUME),
+        .default_ttl_ms = shorter_ms((uint32_t) terms->default_ttl_ms, agent->max_ttl_ms),
+        .max_ttl_ms = shorter_ms((uint32_t) terms->max_ttl_ms, agent->max_ttl_ms),
+        .max_hold_ms = (uint32_t) terms->max_hold_ms,
+        .fencing = terms->fencing,
+        .max_leases = trusted ? 0 : terms->max_leases,
+        .rationed = !trusted && (terms->max_leases > 0 || terms->max_waiters > 0),
+    };
+}
