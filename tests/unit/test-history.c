@@ -79,6 +79,10 @@ static void test_life(void) {
     ok(begins(0, "-BADARG HISTORY takes a name"), "COUNT is at least 1");
     ask(0, "HISTORY job COUNT");
     ok(begins(0, "-BADARG"), "and has a value");
+    ask(0, "HISTORY job LAST 2");
+    ok(begins(0, "-BADARG"), "there is no other option");
+    ask(0, "HISTORY job COUNT 2 3");
+    ok(begins(0, "-ERR wrong number"), "nor a further argument");
 }
 
 static void test_hand_off(void) {
@@ -155,6 +159,43 @@ static void test_who_sees(void) {
     harness.front.policy.terms.may |= POLICY_MAY(POLICY_HISTORY);
     ask(1, "HISTORY job");
     is_string(values_of(1, "uid"), "1000 1000 1001", "a user with the right sees all");
+}
+
+/* The text of BUSY has the holder's process. */
+static void test_hidden_text(void) {
+    static const char holder[] = "held by process 100";
+
+    begin(8);
+    harness.sessions[1].uid = 1001;
+    hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job");
+    ask(1, "HISTORY job");
+    ok(strstr(got(1), holder), "with the right 'leader' a user sees who held the name");
+    harness.front.policy.terms.may = POLICY_MAY(POLICY_ACQUIRE);
+    ask(1, "HISTORY job");
+    is_string(values_of(1, "reason"), "BUSY", "without rights a user sees its own failure");
+    ok(!strstr(got(1), holder), "and not who held the name");
+    harness.front.policy.terms.may |= POLICY_MAY(POLICY_HISTORY);
+    ask(1, "HISTORY job");
+    ok(strstr(got(1), holder), "with the right 'history' it does");
+}
+
+/* A node's answer has its time; a node that was silent, or was not asked, has none. */
+static void test_answers(void) {
+    const struct round_trace round = {.answers = {ROUND_ANSWER_SILENT}, .after = {610}};
+
+    begin(8);
+    uint64_t request = hold(0, "ACQUIRE job");
+    registry_report(&harness.front.registry,
+                    &(struct report){.kind = REPORT_AT_RISK,
+                                     .request = request,
+                                     .reason = REASON_NO_QUORUM,
+                                     .deadline_ns = harness.now_ns + NS_PER_S,
+                                     .trace = round},
+                    harness.now_ns);
+    ask(0, "HISTORY job COUNT 1");
+    is_string(values_of(0, "answer"), "silent", "a node that did not answer");
+    ok(strstr(got(0), "silent\r\n$5\r\nafter\r\n:-1\r\n"), "has no time");
 }
 
 static void is_ahead(unsigned session, const char *ahead, const char *what) {
@@ -274,6 +315,8 @@ int main(void) {
     test_hand_off();
     test_loss();
     test_who_sees();
+    test_hidden_text();
+    test_answers();
     test_asked();
     test_asked_of_others();
     test_flood();
