@@ -37,8 +37,8 @@ static void refuse(struct registry *registry, struct request *request) {
 }
 
 void wait_queue_contend(struct registry *registry, struct request *request) {
-    if (request->held_back)
-        return;
+    if (request->held_back || request->refused)
+        return;                /* their turn comes by itself */
     if (registry->restoring) { /* restore_end() lets that request contend which is the first then */
         request_enter(registry, request, REQUEST_QUEUED);
         return;
@@ -173,8 +173,9 @@ void wait_queue_end_refusal(struct registry *registry, struct request *request, 
 void wait_queue_reject(struct registry *registry, struct request *request, instant_ns now_ns) {
     char text[REJECTION_TEXT_BYTES];
     const struct request *holder = wait_queue_holder(request->name);
-    const char *error = request->refused ? rejection_text_of_rule(&registry->quota, request, text)
-                                         : rejection_text(request, holder, now_ns, text);
+    bool full = request->refused && !wait_queue_has_room(registry, request);
+    const char *error = full ? rejection_text_of_rule(&registry->quota, request, text)
+                             : rejection_text(request, holder, now_ns, text);
 
     request_deliver_failed(registry, request, error, text, now_ns);
     request_detach(registry, request);
