@@ -155,12 +155,12 @@ void node_trust_time(struct shard *shard, unsigned node, int64_t time_us, instan
 
 /* --- requests and answers --- */
 
-void ask_for(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
-             uint32_t ttl_ms) {
+/* `former`: the lease had another lock value before. */
+static void add(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
+                uint32_t ttl_ms, bool former) {
     static const uint8_t secret[SECRET_BYTES];
     static const struct shard_predecessors predecessors = {
         .count = 2, .all = {{.identity = {":host:p2:", 9}}, {.identity = {":host:p1:", 9}}}};
-    bool former = operation == OPERATION_REFRESH;
 
     batcher_add(batcher,
                 &(struct send){.operation = operation,
@@ -174,6 +174,15 @@ void ask_for(node_set to, enum operation operation, unsigned name, uint64_t tick
                                .former = former ? secret : NULL,
                                .former_text = former ? names[name] : NULL,
                                .predecessors = operation == OPERATION_SEARCH ? &predecessors : NULL});
+}
+
+void ask_for(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
+             uint32_t ttl_ms) {
+    add(to, operation, name, ticket, token, ttl_ms, operation == OPERATION_REFRESH);
+}
+
+void ask_with_former(enum operation operation, unsigned name) {
+    add(1, operation, name, name, FENCED, 1000, true);
 }
 
 void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token) {

@@ -47,6 +47,9 @@ void ask_for(node_set to, enum operation operation, unsigned name, uint64_t tick
 void ask_nodes(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token);
 void ask(enum operation operation, unsigned name);
 
+/* For a lease that had another lock value before. */
+void ask_with_former(enum operation operation, unsigned name);
+
 /* Sends what was added; forgets former calls and votes. */
 void flush(void);
 

@@ -125,6 +125,18 @@ static void test_own_words(void) {
     is_int(overwritten, 0, "and a call's bytes are kept until the last node has answered");
 }
 
+/* Only a refresh and a release send the value that the lease had before. */
+static void test_former(void) {
+    ask_with_former(OPERATION_RELEASE, 1);
+    ask(OPERATION_RELEASE, 2);
+    ask_with_former(OPERATION_EXTEND, 3);
+    ask(OPERATION_EXTEND, 4);
+    ask_with_former(OPERATION_REFRESH, 5);
+    calls_are("release 1; release 2; extend 3 4; refresh 5;", "a release with two values has its own call");
+    is_int(nodes[0].calls[0].n_items, 1 + 1 + 1 + 1, "key, value, former value and channel");
+    is_int(nodes[0].calls[1].n_items, 1 + 1 + 1, "key, value and channel");
+}
+
 static void test_down(void) {
     redisReply good = integer(1);
     redisReply *const all[] = {&good, &good};
@@ -265,6 +277,7 @@ int main(void) {
     test_each();
     test_agents();
     test_own_words();
+    test_former();
     test_down();
     test_same_key();
     test_limits();

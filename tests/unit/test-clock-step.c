@@ -59,6 +59,35 @@ static void test_step_of_a_node(void) {
     ok(!last_report(REPORT_LOST), "the lease stays valid");
 }
 
+/* The keys of these leases are left to their deadline; rules 8 and 9 count for an early extension, too. */
+static void test_step_beside_a_bound(void) {
+    static const struct {
+        const char *what;
+        uint32_t heartbeat_ms, max_hold_ms;
+        bool abandoned;
+        int64_t later_ms;
+    } cases[] = {
+        {"a step: a lease that is extended anyway is extended early", 0, 0, false, 0},
+        {"not one whose client is out of reach", 0, 0, true, 0},
+        {"nor one that ends by its max_hold", 0, 5000, false, 0},
+        {"nor one whose client missed a heartbeat", 1000, 0, false, 4000},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin_with_clocks(5);
+        contend_with(1, true, cases[i].heartbeat_ms, cases[i].max_hold_ms);
+        const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+        for (unsigned node = 0; node < 5; node++)
+            vote(node, &sent, VOTE_YES);
+        if (cases[i].abandoned)
+            command(COMMAND_ABANDON, 1);
+        pass_ms(cases[i].later_ms);
+        answer_clock(2, 3600000);
+        pass_ms(6);
+        is_int(count_sent(OPERATION_EXTEND), i == 0, cases[i].what);
+    }
+}
+
 static void test_step_counts_no_vote(void) {
     begin_with_clocks(3);
     contend(1, false);
@@ -344,6 +373,7 @@ static void test_trusted_nodes_are_probed(void) {
 
 int main(void) {
     test_step_of_a_node();
+    test_step_beside_a_bound();
     test_step_counts_no_vote();
     test_votes_before_a_step();
     test_answers_from_before_the_step();
