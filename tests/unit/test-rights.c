@@ -7,7 +7,7 @@
 #include "scripted-keeper.h"
 #include "tap.h"
 
-enum { ALICE = 1000, BOB = 1001, AGENT = 900, REQUESTS = 512 };
+enum { ALICE = 1000, BOB = 1001, CAROL = 1002, AGENT = 900, REQUESTS = 512 };
 
 static char deploy[] = "deploy/*", listed[] = "listed/*", all[] = "*", closed[] = "closed";
 static uid_t bob[] = {BOB};
@@ -170,6 +170,51 @@ static void test_turn_with_room_again(void) {
     registry_tick(&harness.front.registry, harness.now_ns);
     is_string(got(1), "", "a request whose user has room again is not rejected");
     is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
+}
+
+static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+    (void) userdata;
+    memset(secret, 's', SECRET_BYTES);
+}
+
+/* Alice holds the name, which can be handed off, since she waited for it behind root. */
+static uint64_t hold_from_queue(void) {
+    begin_with_rules(5);
+    harness.front.registry.sink.secret = on_secret;
+    uint64_t roots = hold(3, "ACQUIRE deploy/root ASYNC");
+    ask(0, "ACQUIRE deploy/root WAIT -1 ASYNC");
+    release(3);
+    report(roots, REPORT_RELEASED);
+    uint64_t own = last_command()->request;
+    const struct report granted = {.kind = REPORT_GRANTED,
+                                   .request = own,
+                                   .deadline_ns = harness.now_ns + 4900 * NS_PER_MS,
+                                   .text = "aaaaaaaaaaaaaaaaaaaa",
+                                   .text_length = SECRET_BYTES};
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
+    return own;
+}
+
+/* The rule allows each user one lease. */
+static void test_hand_off_under_rule(void) {
+    (void) hold_from_queue();
+    ask(1, "ACQUIRE deploy/root WAIT -1");
+    unsigned before = keeper.n_commands;
+    release(0);
+    is_int(keeper.n_commands, before, "a lease is handed off to its own user, who has no other one then");
+    ok(strstr(got(1), "deploy/root"), "who gets it");
+    is_int(quota_rule_use(&harness.front.registry.quota, ALICE, 2).leases, 1, "and has one");
+
+    uint64_t own = hold_from_queue();
+    set_user(4, CAROL);
+    set_user(5, CAROL);
+    (void) hold(4, "ACQUIRE deploy/carol ASYNC");
+    ask(5, "ACQUIRE deploy/root WAIT -1");
+    release(0);
+    is_int(last_command()->kind, COMMAND_RELEASE, "it is not handed off to a user who has one");
+    report(own, REPORT_RELEASED);
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(5, "-QUOTA max_leases = 1 of the rule"), "whose request fails when its turn comes");
 }
 
 static void test_quota(void) {
@@ -373,6 +418,7 @@ int main(void) {
     test_rule_limits();
     test_turn_without_room();
     test_turn_with_room_again();
+    test_hand_off_under_rule();
     test_quota();
     test_listing();
     test_hidden_holder();
