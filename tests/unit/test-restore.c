@@ -129,6 +129,19 @@ static void test_not_found(void) {
     serve();
     ok(has(0, "lost") && has(0, "no-quorum"), "rule 13: otherwise its client gets lost");
     is_int(count_commands(COMMAND_CONTEND, waiter), 1, "after the loss the next request contends");
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    report(id, REPORT_FAILED);
+    ok(has(0, "lost"), "found missing later, when requests are served: lost at once");
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), "", "its RELEASE is read again first:");
+    report(id, REPORT_FAILED);
+    is_string(got(0), ":1\r\n", "answered when the search ends, without a loss");
 }
 
 static void test_released_meanwhile(void) {
