@@ -323,7 +323,8 @@ static void check_at_risk(struct view *view, enum reason reason) {
         violation("client %u gets at-risk twice, %s", index_of(view), reasons[reason]);
     if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
         violation("client %u misses no heartbeat, and its lease is at risk for one", index_of(view));
-    if (reason == REASON_MAX_HOLD && view->paged &&
+    bool by_rule = view->resumes && view->rule_hold_ms > 0; /* counts from the RESUME, not from its grant */
+    if (reason == REASON_MAX_HOLD && view->paged && !by_rule &&
         view->deadline_ns < view->hold_until_ns - MAIL_MS * NS_PER_MS &&
         true_paused_until_ns(view) < view->true_granted_ns &&
         agent_of(view)->started_ns < view->true_asked_ns) /* else a former process may have had the grant */
