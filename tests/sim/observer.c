@@ -606,6 +606,32 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
+bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t *ret_left_ns) {
+    const struct view *view = &views[client];
+    int64_t left_ns[SIM_NODES_MAX];
+    unsigned n = 0, quorum = quorum_of(sim_n_nodes);
+
+    if (view->state != VIEW_HOLDS || view->name != name || view->true_granted_ns > since_ns ||
+        host_now(view) >= view->deadline_ns)
+        return false;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        const struct sim_key *key = &sim_nodes[i].data.keys[name];
+        if (sim_nodes[i].lost_ns >= since_ns)
+            return false;
+        if (key->set && is_of(view, key->secret))
+            left_ns[n++] = node_key_left_ns(&sim_nodes[i], name);
+    }
+    *ret_left_ns = 0;
+    for (unsigned i = 0; i < n; i++) {
+        unsigned as_long = 0;
+        for (unsigned j = 0; j < n; j++)
+            as_long += left_ns[j] >= left_ns[i];
+        if (as_long >= quorum)
+            *ret_left_ns = instant_max(*ret_left_ns, left_ns[i]);
+    }
+    return n >= quorum;
+}
+
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];

@@ -15,7 +15,7 @@ enum {
     QUESTIONS_MAX = 8,
     ANSWERED_MS = 5000, /* at the latest, if nothing troubles the agent */
     BLESSING_MS = 4000, /* by then a command has reached the nodes */
-    EXTENDED_MS = 3000, /* a lease that is so old has been extended on all nodes */
+    EXTENDED_MS = 1500, /* a lease that is so old has been extended on all nodes */
 };
 
 enum question {
@@ -35,6 +35,7 @@ static struct {
     unsigned example; /* the last one */
     int64_t true_asked_ns;
     unsigned name;                   /* of LEADER */
+    uint64_t overwrites;             /* until then */
     bool untroubled;                 /* the agent, then */
     unsigned held, waiting, cooling; /* in the last LEASES, */
     bool counted;                    /* which was answered at this instant */
@@ -307,6 +308,20 @@ static void check_holder(const struct resp_token *holder, const struct resp_toke
                   client_of_pid(pid));
 }
 
+/* Not more than a majority of the nodes had since the question. */
+static void check_left(const struct resp_token *holder, int64_t validity_ms) {
+    const char *at = memrchr(holder->text, ':', holder->length);
+    unsigned client = client_of_pid(at ? (unsigned) strtoul(at + 1, NULL, 10) : 0);
+    int64_t since_ns = sim_now_ns - reader.true_asked_ns, left_ns;
+
+    if (sim_steps || sim_sets_differ || sim_counts.overwrites != reader.overwrites ||
+        client >= sim_n_clients || !observer_left_ns(client, reader.name, reader.true_asked_ns, &left_ns))
+        return;
+    if (validity_ms > (left_ns + since_ns + since_ns / 50) / NS_PER_MS + 1)
+        violation("LEADER shows %lld ms for name %u, and a majority has %lld", (long long) validity_ms,
+                  reader.name, (long long) (left_ns / NS_PER_MS));
+}
+
 static void check_leader(void) {
     const struct client *holder = certain_holder(reader.name);
     char text[64];
@@ -320,8 +335,10 @@ static void check_leader(void) {
         return;
     }
     const struct resp_token *shown = value_of(tokens, "holder"), *data = value_of(tokens, "data");
-    if (shown && data && !has_word(tokens, "host", ""))
+    if (shown && data && !has_word(tokens, "host", "")) {
         check_holder(shown, data);
+        check_left(shown, number_of(tokens, "validity"));
+    }
     if (!shown || !data || number_of(tokens, "validity") < -1) {
         violation("LEADER shows impossible values");
         return;
@@ -330,8 +347,10 @@ static void check_leader(void) {
     if (holder && !has_word(tokens, "host", text))
         violation("LEADER shows %.*s as the holder of name %u, which client %u holds", (int) shown->length,
                   shown->text, reader.name, client_index(holder));
-    if (holder && holder->fence != 0 && number_of(tokens, "fence") > holder->fence)
-        violation("LEADER shows a later token than the holder's");
+    int64_t fence = number_of(tokens, "fence");
+    if (holder && holder->fence != 0 && fence != 0 && fence != holder->fence)
+        violation("LEADER shows token %lld, and the holder of name %u has %lld", (long long) fence,
+                  reader.name, (long long) holder->fence);
 }
 
 /* No push repeats the last one. */
@@ -441,9 +460,10 @@ static void connect(void) {
 static void ask(void) {
     unsigned name = (unsigned) pick(0, SIM_NAMES - 1);
 
-    if (chance(30)) {
+    if (chance(sim_calm ? 60 : 30)) {
         reader.name = name;
         reader.true_asked_ns = sim_now_ns;
+        reader.overwrites = sim_counts.overwrites;
         reader.untroubled = agent_is_untroubled(agent_here());
         say_of(QUESTION_LEADER, "LEADER", name);
     } else if (chance(20)) {

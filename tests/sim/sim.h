@@ -613,6 +613,10 @@ void observer_blessed(unsigned node); /* after its quarantine, not by an operato
 void observer_check(void);            /* after an event of the calm */
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
+/* So long a majority has the keys of the lease that the client has had since then. False: it is not certain.
+ */
+bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t *ret_left_ns);
+
 /* The keeper reports about the lease with this value, before its deadline. */
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
 bool observer_cools(unsigned name);                                       /* no client gets the name yet */
