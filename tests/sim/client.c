@@ -336,6 +336,7 @@ static void read_push(struct client *client, const struct answer *answer) {
 static void expect_pushes(struct client *client, uint64_t id) {
     client->id = id;
     client->pushes = true;
+    exclusion_check_waits(client);
 }
 
 /* To ACQUIRE or RESUME. */

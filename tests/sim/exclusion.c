@@ -66,17 +66,28 @@ static bool meets_short_ttl(const struct client *client) {
     return meets;
 }
 
-/* Of the client's user, under its rule. */
-static unsigned leases_of_rule(const struct client *client) {
+/* The requests of the client's user under its rule, without this one, that hold or wait. */
+static unsigned others_of_rule(const struct client *client, enum client_state state) {
     unsigned count = 0;
 
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *other = &sim_clients[i];
-        count += other != client && other->agent == client->agent && other->state == CLIENT_HOLDING &&
-                 exclusion_holds(other) && client_uid(i) == client_uid(client_index(client)) &&
+        count += other != client && other->agent == client->agent && other->state == state &&
+                 other->id != 0 && (state != CLIENT_HOLDING || exclusion_holds(other)) &&
+                 client_uid(i) == client_uid(client_index(client)) &&
                  rules_of(client_agent(client), i, other->name).number == client->ask.rule.number;
     }
     return count;
+}
+
+/* The first request for each name contends, and counts as a lease. */
+void exclusion_check_waits(const struct client *client) {
+    const struct sim_rule *rule = &client->ask.rule;
+
+    if (rule->max_waiters > 0 && !client->ask.resumes &&
+        others_of_rule(client, CLIENT_ASKING) >= rule->max_waiters + rule->names)
+        violation("client %u waits, and its user has %u waiters under this rule", client_index(client),
+                  rule->max_waiters);
 }
 
 /* By its rule. */
@@ -87,7 +98,7 @@ static void check_allowed(const struct client *client, const char *error) {
         (!error || (strcmp(error, "DENIED") != 0 && (!client->ask.resumes || strcmp(error, "BADARG") != 0))))
         violation("client %u gets %s, and a rule denies what it asks", client_index(client),
                   error ? error : "a lease");
-    if (!error && rule->max_leases > 0 && leases_of_rule(client) >= rule->max_leases)
+    if (!error && rule->max_leases > 0 && others_of_rule(client, CLIENT_HOLDING) >= rule->max_leases)
         violation("client %u gets a lease, and its user has %u under this rule", client_index(client),
                   rule->max_leases);
 }
@@ -105,9 +116,9 @@ void exclusion_check_answer(const struct client *client, const char *error) {
         : strcmp(error, "NOTHELD") == 0  ? !resumes
         : strcmp(error, "NOQUORUM") == 0 ? wait_ms < 0
         : strcmp(error, "DENIED") == 0   ? !client->ask.denied
-        : strcmp(error, "QUOTA") == 0
-            ? client_agent(client)->requests_max == SIM_REQUESTS_MAX && !client->ask.rule.rationed
-            : strcmp(error, "BADARG") != 0 || !resumes)
+        : strcmp(error, "QUOTA") == 0    ? client_agent(client)->requests_max == SIM_REQUESTS_MAX &&
+                                            client->ask.rule.max_leases + client->ask.rule.max_waiters == 0
+                                      : strcmp(error, "BADARG") != 0 || !resumes)
         violation("client %u gets %s, with WAIT %lld", client_index(client), error, (long long) wait_ms);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && !meets_short_ttl(client) &&
         agent_is_untroubled(client_agent(client)))

@@ -76,6 +76,7 @@ struct sim_rule rules_of(const struct sim_agent *agent, unsigned client, unsigne
         .max_hold_ms = (uint32_t) terms->max_hold_ms,
         .fencing = terms->fencing,
         .max_leases = trusted ? 0 : terms->max_leases,
-        .rationed = !trusted && (terms->max_leases > 0 || terms->max_waiters > 0),
+        .max_waiters = trusted ? 0 : terms->max_waiters,
+        .names = number > 0 && agent->rules[number - 1].pattern[0] != '*' ? 1 : SIM_NAMES,
     };
 }

@@ -491,8 +491,8 @@ struct sim_rule {
     uint32_t default_ttl_ms, max_ttl_ms;
     uint32_t max_hold_ms; /* 0: no bound */
     bool fencing;
-    unsigned max_leases; /* of the client's user under this rule; 0: no bound */
-    bool rationed;       /* there is such a bound, or one of waiters */
+    unsigned max_leases, max_waiters; /* of the client's user under this rule; 0: no bound */
+    unsigned names;                   /* for which the rule is */
 };
 
 void rules_choose(struct sim_agent *agent);
