@@ -87,7 +87,29 @@ static void test_ids_after_a_restart(void) {
     ok(harness.front.registry.requests.touched <= 2, "slow requests get the same slot each time");
 }
 
+/* A report about a request that is gone is not one about the next request. */
+static void test_late_report(void) {
+    uint64_t first;
+
+    begin_ids(1000 * NS_PER_S);
+    ask(0, "ACQUIRE job ASYNC");
+    first = last_command()->request;
+    registry_release(&harness.front.registry,
+                     list_entry(harness.sessions[0].requester.requests.next, struct request, session_link),
+                     harness.now_ns);
+    report(first, REPORT_RELEASED);
+    report(first, REPORT_GRANTED);
+    is_int(harness.front.registry.held, 0, "a late report of a request that is gone counts for nothing");
+    ask(0, "ACQUIRE job ASYNC");
+    ok(last_command()->request != first, "the next request has another number");
+    report(first, REPORT_GRANTED);
+    is_int(harness.front.registry.held, 0, "and the report is not its own");
+    report(last_command()->request, REPORT_GRANTED);
+    is_int(harness.front.registry.held, 1, "as its own report is");
+}
+
 int main(void) {
     test_ids_after_a_restart();
+    test_late_report();
     return done_testing();
 }

@@ -199,6 +199,19 @@ static void test_released_meanwhile(void) {
 
     restore_harness_begin();
     id = hold(0, "ACQUIRE job");
+    waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    pass_ms(TIMEOUT_MS);
+    is_string(got(0), ":1\r\n", "answered before,");
+    pass_ms(LEFT_MS - TIMEOUT_MS - 1);
+    is_int(count_commands(COMMAND_CONTEND, waiter), 0, "the name stays taken until the deadline");
+    pass_ms(1);
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "at its deadline the next request contends");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
     replace();
     serve();
     disconnect_end(&harness.sessions[0], harness.now_ns);

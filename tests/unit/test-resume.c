@@ -187,6 +187,9 @@ static void test_tried_again(void) {
     ok(!last_report(REPORT_FAILED), "without answers in time the outcome is open");
     pass_ms(75);
     is_int(count_sent(OPERATION_ADOPT), 2, "a resume without answers is tried again");
+    is_int(count_reports(REPORT_CONTENDED), 1, "and reported");
+    pass_ms(101);
+    is_int(count_reports(REPORT_CONTENDED), 1, "once, however often it is tried");
     struct sent second = *last_sent(OPERATION_ADOPT);
     vote(1, &second, VOTE_YES);
     vote(2, &first, VOTE_YES);

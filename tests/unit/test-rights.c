@@ -217,6 +217,25 @@ static void test_hand_off_under_rule(void) {
     ok(begins(5, "-QUOTA max_leases = 1 of the rule"), "whose request fails when its turn comes");
 }
 
+static unsigned blessed;
+
+static void on_bless(void *userdata, unsigned node) {
+    (void) userdata;
+    blessed |= 1u << node;
+}
+
+static void test_bless(void) {
+    begin_with_rules(5);
+    harness.front.sink.bless = on_bless;
+    harness.front.identity.n_nodes = 2;
+    harness.front.identity.node_names[1] = "b";
+    replies(3, "BLESS c", "-BADARG no node has this name; NODES lists them\r\n", "an unknown node");
+    replies(3, "BLESS b", "+OK\r\n", "root blesses a node");
+    is_int(blessed, 2, "the node of this name");
+    replies(2, "BLESS a", "+OK\r\n", "a user whom a rule gives the right, too");
+    is_int(blessed, 3, "its node");
+}
+
 static void test_quota(void) {
     char line[64];
     unsigned granted = 0;
@@ -419,6 +438,7 @@ int main(void) {
     test_turn_without_room();
     test_turn_with_room_again();
     test_hand_off_under_rule();
+    test_bless();
     test_quota();
     test_listing();
     test_hidden_holder();

@@ -201,6 +201,32 @@ static void test_wait_ends(void) {
     ok(begins(0, "-NOQUORUM"), "a grant that comes too late changes nothing");
 }
 
+/* The grant of the contender answers those behind it that do not wait. */
+static void test_grant_answers_others(void) {
+    begin(512);
+    ask(0, "ACQUIRE job WAIT -1 ASYNC");
+    uint64_t request = last_command()->request;
+    ask(1, "ACQUIRE job");
+    ask(2, "ACQUIRE job WAIT 1000");
+    is_string(got(1), "", "a request behind a contender waits for the contender's result");
+    report(request, REPORT_GRANTED);
+    ok(begins(1, "-BUSY held by process 100"), "and is answered as soon as the name has a holder");
+    is_string(got(2), "", "one that waits goes on waiting");
+}
+
+/* A client that expects no pushes would take one for the reply to its next request. */
+static void test_announced(void) {
+    begin(512);
+    ask(1, "HELLO 3");
+    ask(2, "ACQUIRE job ASYNC");
+    clear();
+    for (unsigned i = 0; i < 3; i++)
+        disconnect_announce(&harness.sessions[i]);
+    is_string(got(0), "", "a RESP2 session without ASYNC gets no push when the agent stops");
+    ok(begins(1, ">2\r\n$8\r\ndraining\r\n"), "a RESP3 session does");
+    ok(begins(2, "*2\r\n$8\r\ndraining\r\n"), "a RESP2 session that has used ASYNC, too");
+}
+
 static void test_late_grant(void) {
     begin(512);
     ask(0, "ACQUIRE job");
@@ -365,6 +391,8 @@ int main(void) {
     test_handed_off_at_the_end();
     test_handed_off_to_itself();
     test_wait_ends();
+    test_grant_answers_others();
+    test_announced();
     test_late_grant();
     test_late_grant_of_waiter();
     test_grant_at_the_last_moment();
