@@ -186,6 +186,22 @@ static void test_many(void) {
     pass_ms(20000);
 }
 
+/* The former process had two leases of the name, one after the other. */
+static void test_two_of_a_name(void) {
+    shard_harness_begin(3);
+    succeed(0);
+    contend(1, true);
+    const struct sent attempt = *last_sent(OPERATION_ACQUIRE);
+    meet(0, &attempt, HEX REST);
+    meet(1, &attempt, "ff01020304050607ff090a0b0c0d0e0f10111213" REST);
+    unsigned asked[2] = {0}; /* the nodes, by the first byte of the value */
+    for (unsigned i = 0; i < harness.n_sends; i++)
+        if (harness.sends[i].orphan)
+            asked[harness.sends[i].secret[0] == 0xff] |= harness.sends[i].nodes;
+    ok(asked[0] == 1 << 0 && asked[1] == 1 << 1,
+       "two orphans of a name are deleted, each by its own value where it is");
+}
+
 static void test_held(void) {
     shard_harness_begin(3);
     succeed(0);
@@ -222,6 +238,7 @@ int main(void) {
     test_left_alone();
     test_long_value();
     test_many();
+    test_two_of_a_name();
     test_held();
     return done_testing();
 }

@@ -274,6 +274,43 @@ static void test_block(void) {
        "a second later it is, ahead of the clock as proposals are then");
 }
 
+/* Only nodes that can be asked will judge the token. */
+static void test_clocks_of_the_others(void) {
+    const int64_t ahead_ms[] = {50000, 50000, 0, 0, 0};
+
+    begin(5, ahead_ms);
+    for (unsigned node = 3; node < 5; node++)
+        node_trust_gone(&harness.shard, node, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    contend(1, false);
+    int64_t token = last_sent(OPERATION_ACQUIRE)->token;
+    ok(token >= clock_us(50000) - 1000 && token <= clock_us(50000) + 1000,
+       "the clocks of nodes out of reach do not count");
+}
+
+static void test_known_too_far(void) {
+    begin(3, NULL);
+    contend_for_block(1, clock_us(SKEW_MS + 1000));
+    ok(last_sent(OPERATION_ACQUIRE)->token <= clock_us(0) + 1000,
+       "a known token of the future is no base: no node would accept a larger one");
+}
+
+/* The answer that makes the majority of the locks comes when too few nodes are left for another proposal. */
+static void test_raised_without_nodes(void) {
+    begin(3, NULL);
+    contend(1, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    answer(1, &sent, VOTE_YES, TOKEN_SMALL, sent.token);
+    ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_NO_QUORUM,
+       "without a majority to ask the attempt fails at once");
+    is_int(count_sent(OPERATION_RAISE), 0, "nothing more is proposed");
+    is_int(count_reports(REPORT_FAILED), 1, "it fails once");
+    pass_ms(1000);
+    is_int(count_reports(REPORT_FAILED), 1, "and for good");
+}
+
 static void test_without(void) {
     shard_harness_begin(3);
     contend(1, false);
@@ -295,6 +332,9 @@ int main(void) {
     test_floor();
     test_floor_and_clocks_apart();
     test_block();
+    test_clocks_of_the_others();
+    test_known_too_far();
+    test_raised_without_nodes();
     test_without();
     return done_testing();
 }
