@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/quarantine.h"
 #include "epoch-harness.h"
 #include "tap.h"
 
@@ -155,6 +156,24 @@ static void test_elsewhere(void) {
     is_int(harness.blessings[0], 1, "an operator can bless it");
 }
 
+/* The agents that reached the name elsewhere have been mended. */
+static void test_elsewhere_until_now(void) {
+    struct probe other = epoch_of(MINUTE_MS, 0);
+
+    shard_harness_begin(3);
+    other.elsewhere = 1;
+    lose_data(0);
+    probed(1, epoch_of(MINUTE_MS, 0));
+    probed(2, other);
+    harness.now_ns += 500 * NS_PER_MS;
+    epoch_changes(2, other);
+    instant_ns last_ns = harness.now_ns;
+    harness.now_ns += 500 * NS_PER_MS;
+    epoch_changes(2, epoch_of(MINUTE_MS, 0));
+    is_int(quarantine_until_ns(&harness.shard, 0) - last_ns, quarantine_for(MINUTE_MS) * NS_PER_MS,
+           "rule 10: their last leases may have begun as late as they were last seen");
+}
+
 int main(void) {
     test_foreign();
     test_foreign_loses_data();
@@ -163,5 +182,6 @@ int main(void) {
     test_foreign_is_not_read();
     test_rival();
     test_elsewhere();
+    test_elsewhere_until_now();
     return done_testing();
 }
