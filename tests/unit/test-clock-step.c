@@ -198,6 +198,30 @@ static void test_step_of_the_agent(void) {
     ok(is_asked(0) && is_asked(1) && is_asked(2), "until all leases that may have been lost have ended");
 }
 
+/* The same beside agents with a longer max_ttl, by the nodes' epochs. */
+static void test_step_of_the_agent_beside_others(void) {
+    struct probe longer = blessed_node;
+
+    longer.max_ttl_ms = 120000;
+    begin_with_clocks(3);
+    for (unsigned i = 0; i < 3; i++) {
+        harness.shard.nodes[i].probe_ns = harness.now_ns;
+        shard_tick(&harness.shard, harness.now_ns);
+        node_trust_probed(&harness.shard, i, &longer, harness.now_ns);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        answer_clock(i, 8000);
+    for (unsigned second = 0; second < 123; second++) {
+        pass_ms(1000);
+        for (unsigned node = 0; node < 3; node++)
+            if (harness.shard.nodes[node].probing)
+                node_trust_probed(&harness.shard, node, &longer, harness.now_ns);
+        if (second == 118)
+            ok(!is_asked(0), "rule 11: other agents' leases that may have been lost are longer");
+    }
+    ok(is_asked(0) && is_asked(1) && is_asked(2), "and end as well");
+}
+
 /* While the agent was disconnected, other agents may have blessed the node and granted leases, whose keys
  * expired by the step. */
 static void test_step_in_quarantine(void) {
@@ -379,6 +403,7 @@ int main(void) {
     test_answers_from_before_the_step();
     test_step_of_a_failed_node();
     test_step_of_the_agent();
+    test_step_of_the_agent_beside_others();
     test_step_in_quarantine();
     test_heir();
     test_blessing_renewed_by_another_agent();

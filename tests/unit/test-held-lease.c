@@ -159,6 +159,14 @@ static void test_late_extension(void) {
     ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST),
        "rule 7: answers after the deadline come too late");
     ok(last_sent(OPERATION_RELEASE), "rule 8: after the deadline the keys are deleted");
+    shard_harness_begin(3);
+    hold(1);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_EXTENDED) && last_report(REPORT_LOST),
+       "rule 7: nor does the one that makes the majority come in time");
 }
 
 /* Slow nodes are not asked again while their late answers may extend the lease. After a late answer that

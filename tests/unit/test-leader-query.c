@@ -64,6 +64,28 @@ static void test_look(void) {
     is_int(last_report(REPORT_LEADER)->validity_ms, -1, "without an expiry: -1");
 }
 
+/* The next query has the place of the one that ended. */
+static void test_late_answer(void) {
+    const struct vote value = {.kind = VOTE_FOREIGN, .text = "one", .text_length = 3, .ttl_left_ms = 300};
+    struct command look = {
+        .kind = COMMAND_QUERY, .request = 99, .terms.node_timeout_ms = 100, .text = "x", .head_length = 1};
+
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &look, harness.now_ns);
+    const struct sent first = *last_sent(OPERATION_QUERY);
+    vote_with(0, first.ticket, &value);
+    pass_ms(101);
+    ok(last_report(REPORT_FAILED), "a query without answers ends");
+    look.request = 100;
+    shard_command(&harness.shard, &look, harness.now_ns);
+    const struct sent second = *last_sent(OPERATION_QUERY);
+    vote_with(0, second.ticket, &value);
+    vote_with(1, first.ticket, &value);
+    ok(!last_report(REPORT_LEADER), "a late answer to it does not count for the next one");
+    vote_with(1, second.ticket, &value);
+    is_int(last_report(REPORT_LEADER)->request, 100, "whose own answers do");
+}
+
 static struct command query_of(uint64_t request) {
     return (struct command){.kind = COMMAND_QUERY,
                             .request = request,
@@ -233,6 +255,7 @@ static void test_long_value(void) {
 
 int main(void) {
     test_look();
+    test_late_answer();
     test_full();
     test_start();
     test_no_quorum();

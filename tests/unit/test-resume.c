@@ -218,6 +218,17 @@ static void test_too_late(void) {
     is_int(last_report(REPORT_LOST)->reason, REASON_MAX_HOLD, "rule 9: the lease ends at the bound");
 }
 
+/* The bound on holding passes while the nodes are asked. */
+static void test_held_for_too_long(void) {
+    shard_harness_begin(3);
+    resume_with(1, true, harness.now_ns + 50 * NS_PER_MS);
+    pass_ms(101);
+    ok(failed_with(FAILURE_NOT_HELD), "rule 9: a lease that reaches its max_hold is not resumed");
+    is_int(count_reports(REPORT_FAILED), 1, "which is reported once");
+    pass_ms(1000);
+    is_int(count_sent(OPERATION_ADOPT), 1, "and not tried again");
+}
+
 static void test_withdrawn(void) {
     shard_harness_begin(3);
     resume(1, true);
@@ -282,6 +293,7 @@ int main(void) {
     test_out_of_reach();
     test_tried_again();
     test_too_late();
+    test_held_for_too_long();
     test_withdrawn();
     test_not_while_it_is_deleted();
     return done_testing();
