@@ -5,7 +5,7 @@ scores and the survivors.
 All mutants are in one build; --directory keeps it for the next time. What --runs schedules do not reach
 without a mutant, or never at the bound that it moves, is not run with it. tests/sim/mutations.py has bugs
 that people chose; this script finds gaps that neither covers. equivalents.py has the mutants that change
-nothing."""
+nothing that anybody could see; survivors.txt those that survived, with the reason."""
 
 import argparse
 import collections
@@ -25,6 +25,8 @@ MUTATED = ("agent/core/", "agent/local/")
 CPU_SECONDS_PER_RUN = 0.01  # several times the usual: a longer run hangs
 UNIT_CPU_SECONDS = 5
 FAST_CPU_SECONDS = 0.3  # of a unit test: with --gaps faster ones run before the simulator
+
+SURVIVORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "survivors.txt")
 
 Outcome = collections.namedtuple("Outcome", "killer text")  # "simulator", "unit tests" or None
 
@@ -167,6 +169,28 @@ def survivors_in(path, mutants):
                    for line in lines)]
 
 
+def known_survivors():
+    """The reason of each, by its file, its kind, and the beginning of its text."""
+    with open(SURVIVORS) as file:
+        rows = [line.rstrip("\n").split(" | ", 3) for line in file if not line.startswith("#")]
+    return {(path, kind, text): reason for reason, path, kind, text in rows}
+
+
+def print_survivors(results):
+    """How many survived for each reason, and those that have none yet."""
+    known, reasons = known_survivors(), collections.Counter()
+    for mutant, outcome in results:
+        if outcome.killer:
+            continue
+        reason = next((known[key] for key in known if key[:2] == (mutant.path, mutant.kind)
+                       and mutant.text.startswith(key[2])), None)
+        reasons[reason or "not in survivors.txt"] += 1
+        if not reason:
+            print("not in survivors.txt: %s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.text))
+    for reason, count in reasons.most_common():
+        print("%4d %s" % (count, reason))
+
+
 def print_scores(results):
     """By file and by kind."""
     print("\n%-44s simulator  with unit tests  of" % "")
@@ -212,6 +236,7 @@ def main():
             sys.stdout.flush()
             results.append((mutant, outcome))
     print_scores(results)
+    print_survivors(results)
 
 
 main()
