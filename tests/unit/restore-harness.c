@@ -93,7 +93,7 @@ static bool session_whole(void *userdata, uint64_t id) {
 
 static bool process_dead(void *userdata, pid_t pid) {
     (void) userdata;
-    return finds.dead & 1u << (pid - 100);
+    return (finds.dead | finds.left) & 1u << (pid - 100);
 }
 
 void replace(void) {
@@ -148,8 +148,10 @@ void report_with(uint64_t request, enum report_kind kind, enum failure failure) 
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
     bool granted = kind == REPORT_GRANTED;
     const struct request *found = registry_find(&harness.front.registry, request);
+    int64_t cooldown_ns = granted && found ? (int64_t) found->terms.cooldown_ms * NS_PER_MS : 0;
     const struct report report = {
         .kind = kind,
+        .cooldown_until_ns = cooldown_ns > 0 ? harness.now_ns + cooldown_ns : 0,
         .request = found ? keeper_handle_of(&harness.front.registry.handles, found->handle_slot) : request,
         .failure = failure,
         .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS,

@@ -17,6 +17,7 @@ struct finds {
     unsigned missing; /* connections that did not come along, a bit each, */
     unsigned torn;    /* because the knowledge of their clients is unknown, */
     unsigned dead;    /* sessions with a dead process */
+    unsigned left;    /* the same, but another process has the connection */
     uint32_t max_ttl_ms, requests_max;
 };
 

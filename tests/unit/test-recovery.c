@@ -35,6 +35,48 @@ static void test_forsaken(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a dead process's lease is released once it is found");
 }
 
+/* A lease belongs to the connection: a child may have inherited it. */
+static void test_left_to_child(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    finds.left = 1;
+    replace();
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 0, "rule 8: a dead process's connection keeps its lease");
+    serve();
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "whoever has the connection");
+}
+
+/* A lease that lingers for processes that its client has started. */
+static void test_lingering(void) {
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job LINGER 5000");
+    finds.missing = 1;
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "LINGER is for the end of the client: one out of reach may live");
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 5000");
+    finds.dead = 1;
+    replace();
+    is_int(last_command()->kind, COMMAND_SEARCH, "a dead client's lease is searched for");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 0, "and lingers");
+    pass_ms(5000);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "for as long as it asked for");
+}
+
+static void test_cooldown(void) {
+    restore_harness_begin();
+    instant_ns now_ns = harness.now_ns;
+    (void) hold(0, "ACQUIRE job COOLDOWN 60000");
+    finds.missing = 1;
+    replace();
+    ok(result.lost_until_ns >= now_ns + 60 * NS_PER_S,
+       "rule 8: no key is deleted as an orphan before the longest cooldown has ended");
+}
+
 static void test_unreported_grant(void) {
     restore_harness_begin();
     ask(0, "ACQUIRE job");
@@ -251,6 +293,9 @@ static void test_smaller_limits(void) {
 
 int main(void) {
     test_forsaken();
+    test_left_to_child();
+    test_lingering();
+    test_cooldown();
     test_unreported_grant();
     test_resume_unreported();
     test_place_taken_again();
