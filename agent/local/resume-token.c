@@ -26,11 +26,11 @@ static uint64_t sum_of(const char *text, size_t length) {
 
 /* Not by snprintf(3), whose own buffer on the stack keeps the digits: a core dump would have them. */
 static size_t write_sum(uint64_t sum, char text[SUM_DIGITS]) {
-    uint8_t bytes[SUM_DIGITS / 2] = {0};
+    uint8_t of_sum[SUM_DIGITS / 2] = {0};
 
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (uint8_t) (sum >> (56 - 8 * i));
-    hex_write(bytes, sizeof(bytes), text);
+    for (size_t i = 0; i < sizeof(of_sum); i++)
+        of_sum[i] = (uint8_t) (sum >> (56 - 8 * i));
+    hex_write(of_sum, sizeof(of_sum), text);
     return SUM_DIGITS;
 }
 

@@ -185,9 +185,17 @@ def use(agent, nodes):
     for name, token in (("gone", gone["secret"]), ("kept", kept["secret"])):
         ok(isinstance(other.call("RESUME", name, token, "WAIT", 0), lab.ReplyError),
            "RESUME fails for a lease that is %s" % name)
+    await_answers(agent)
     unfinished = b"*3\r\n$6\r\nRESUME\r\n$4\r\nkept\r\n$%d\r\n%s" % (len(kept["secret"]),
                                                                   kept["secret"].encode())
     return needles, [client, waiter, other], unfinished
+
+
+def await_answers(agent):
+    """What the agent sends at a moment may be in a dump: redlockd(8) says so."""
+    lab.wait_for(lambda: set(re.findall(r'^redlock_node_outstanding_requests{.*} (\d+)$',
+                                        agent.client().call("METRICS"), re.M)) == {"0"},
+                 what="the nodes' answers to all requests")
 
 
 def seen(text, needles):
@@ -240,6 +248,7 @@ def test_secrets():
     for client in clients:
         client.close()
     lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of the leases")
+    await_answers(agent)
     equal(seen(dump(agent.process, filtered=False), needles), [], "nor after the leases")
     agent.kill()
 

@@ -76,7 +76,7 @@ void exclusion_check_answered(const struct client *client);
 /* `error`: NULL: granted. */
 void exclusion_check_answer(const struct client *client, const char *error);
 
-/* It is told that its request waits. */
+/* It has the reply that its request waits. */
 void exclusion_check_waits(const struct client *client);
 
 void exclusion_check_token(const struct client *client, int64_t token, bool was_valid);

@@ -73,18 +73,19 @@ static unsigned others_of_rule(const struct client *client, enum client_state st
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *other = &sim_clients[i];
         count += other != client && other->agent == client->agent && other->state == state &&
-                 other->id != 0 && (state != CLIENT_HOLDING || exclusion_holds(other)) &&
+                 other->id != 0 &&
+                 (state == CLIENT_HOLDING ? exclusion_holds(other) : other->ask.wait_ms != 0) &&
                  client_uid(i) == client_uid(client_index(client)) &&
                  rules_of(client_agent(client), i, other->name).number == client->ask.rule.number;
     }
     return count;
 }
 
-/* The first request for each name contends, and counts as a lease. */
+/* The first request for each name contends, and counts as a lease; one that does not wait counts as none. */
 void exclusion_check_waits(const struct client *client) {
     const struct sim_rule *rule = &client->ask.rule;
 
-    if (rule->max_waiters > 0 && !client->ask.resumes &&
+    if (rule->max_waiters > 0 && !client->ask.resumes && client->ask.wait_ms != 0 &&
         others_of_rule(client, CLIENT_ASKING) >= rule->max_waiters + rule->names)
         violation("client %u waits, and its user has %u waiters under this rule", client_index(client),
                   rule->max_waiters);
