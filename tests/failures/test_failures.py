@@ -33,7 +33,9 @@ BUDGET_S = 0 if ALL else float(GIVEN_S or (600 if os.environ.get("REDLOCK_TEST_A
 CALLS_MAX = {"epoll_wait": 10}  # the agent polls before it sleeps
 # libconfuse and the C library's name service do not check for NULL from malloc(3), and hiredis 0.14 ends the
 # process then.
-BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate")
+BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate|nss_database_reload")
+# glibc's resolver remembers that this list once had no memory: the process resolves no name again.
+UNRESOLVED = re.compile("resolv_conf_array_add")
 # While these last, an agent answers in order that it can't serve.
 UNSERVED = {("accept4", None), ("eventfd", "start with host names")}
 WORKERS = os.cpu_count() or 1
@@ -75,7 +77,7 @@ class Result:
     def __init__(self, name):
         self.name = name
         self.faults = self.possible = 0
-        self.beyond = 0  # processes that ended within a library, see BEYOND
+        self.beyond = 0  # processes that a library ended, or left without names, see BEYOND
         self.functions = set()
         self.troubles = {}
 
@@ -114,7 +116,8 @@ def run_points(result, bench, scenario, seconds):
         if injected:
             result.faults += injected
             result.functions.add(function)
-        if trouble and "the agent ended with " in str(trouble) and BEYOND.search(bench.orders.where()):
+        if (trouble and "the agent ended with " in str(trouble) and BEYOND.search(bench.orders.where())
+                or "can't find the address" in str(trouble) and UNRESOLVED.search(bench.orders.where())):
             result.beyond += 1
             bench.renew()
         elif trouble:

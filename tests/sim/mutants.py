@@ -186,7 +186,8 @@ def print_survivors(results):
                        and mutant.text.startswith(key[2])), None)
         reasons[reason or "not in survivors.txt"] += 1
         if not reason:
-            print("not in survivors.txt: %s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind, mutant.text))
+            print("not in survivors.txt: %s:%d: %s: %s" % (mutant.path, mutant.line, mutant.kind,
+                                                           mutant.text))
     for reason, count in reasons.most_common():
         print("%4d %s" % (count, reason))
 

@@ -45,7 +45,7 @@ static void test_left_to_child(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 0, "rule 8: a dead process's connection keeps its lease");
     serve();
     ask_id(0, "CHECK", id);
-    is_string(got(0), ":9898\r\n", "whoever has the connection");
+    is_string(got(0), ":9898\r\n", "for the process that has the connection");
 }
 
 /* A lease that lingers for processes that its client has started. */
