@@ -345,6 +345,23 @@ static void test_pushes(void) {
     is_string(got(1), "", "a RESP2 session without ASYNC gets no pushes");
 }
 
+/* The front was stopped, and reads the keeper's reports after the deadline. */
+static void test_risk_once(void) {
+    begin(512);
+    ask(0, "HELLO 3");
+    uint64_t request = hold(0, "ACQUIRE job");
+    clear();
+    harness.now_ns += 9898 * NS_PER_MS;
+    report(request, REPORT_AT_RISK);
+    ok(begins(0, ">4\r\n$7\r\nat-risk\r\n"), "the holder gets at-risk");
+    clear();
+    report(request, REPORT_EXTENDED);
+    report(request, REPORT_AT_RISK);
+    is_string(got(0), "", "once, if the extension between came too late");
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(0, ">4\r\n$4\r\nlost\r\n"), "and then lost");
+}
+
 static void test_withdraw_async(void) {
     char line[64];
 
@@ -398,6 +415,7 @@ int main(void) {
     test_grant_at_the_last_moment();
     test_own_deadline();
     test_pushes();
+    test_risk_once();
     test_withdraw_async();
     test_expel();
     test_quota();
