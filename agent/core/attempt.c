@@ -262,15 +262,15 @@ static bool no_quorum_can_come(const struct shard *shard, const struct lease *le
     return lease->waited_for_nodes && lease->reported_failure == 0 && !shard_may_gain_quorum(shard);
 }
 
-/* A request that does not wait has another attempt after one that met a changed epoch. Without a quorum to
- * ask, that attempt waits for nodes to come back (attempt_node_back()), up to two node time-outs after the
- * last attempt began. */
+/* A request has another attempt after one that met a changed epoch. Without a quorum to ask, that attempt
+ * waits for nodes to come back (attempt_node_back()), up to two node time-outs after the last attempt began:
+ * its failure would answer all requests of this host that do not wait. */
 static bool waits_for_quorum(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     bool first = lease->waited_for_nodes && lease->reported_failure == 0;
     instant_ns until_ns =
         first ? wait_for_nodes_until_ns(lease) : lease->started_ns + 2 * lease_state_node_timeout_ns(lease);
 
-    if (lease->persist || now_ns >= until_ns || shard_has_quorum(shard) || no_quorum_can_come(shard, lease))
+    if (now_ns >= until_ns || shard_has_quorum(shard) || no_quorum_can_come(shard, lease))
         return false;
     lease->failure = 1 + FAILURE_NO_QUORUM;
     lease_table_set_due(shard, lease, until_ns);
