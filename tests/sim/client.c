@@ -198,6 +198,9 @@ static void granted(struct client *client, const struct answer *answer) {
     bool was_valid = exclusion_holds(client), handed_over = request && request->tenure.handoffs > 0;
 
     exclusion_check_answer(client, NULL);
+    if (client->ask.resumes && client->token[0] != '\0' && client->agent == client->ended_by &&
+        client_agent(client)->life == client->ended_life && strcmp(client->token, client->ended_token) == 0)
+        violation("client %u resumes a lease that this agent has reported as ended", client_index(client));
     client->state = CLIENT_HOLDING;
     client->closed = client->denied = false;
     close_former_session(client);
@@ -248,8 +251,19 @@ static void check_page(const struct client *client) {
         violation("client %u's page shows a lease that has ended", client_index(client));
 }
 
+/* Another process of the agent may never have found the lease, and knows nothing of it later. */
+static void note_ended(struct client *client) {
+    if (client->asked_ns < client_agent(client)->started_ns)
+        return;
+    memcpy(client->ended_token, client->token, sizeof(client->ended_token));
+    client->ended_by = client->agent;
+    client->ended_life = client_agent(client)->life;
+}
+
 static void released(struct client *client, int64_t answer) {
     sim_counts.releases++;
+    if (answer == 1 && client->releases_lease)
+        note_ended(client);
     check_page(client);
     observer_released(client_index(client), answer);
     become_idle(client);
@@ -263,6 +277,7 @@ static void lost(struct client *client, const char *reason) {
     sim_counts.losses++;
     trace("client %u: lost, %s", client_index(client), reason);
     client->holding = false;
+    note_ended(client);
     exclusion_note_risk(client, true);
     check_page(client);
     if (client->state == CLIENT_HOLDING)
@@ -385,6 +400,9 @@ void client_reads(unsigned index, const struct answer *answer) {
         read_outcome(client, answer);
     else if (expected != EXPECTED_OTHER && answer->kind != ANSWER_INTEGER)
         violation("client %u gets an answer of kind %u, %s", index, answer->kind, answer->word);
+    else if (expected == EXPECTED_NOTHING && answer->integer != 0)
+        violation("client %u is answered %lld about another user's lease", index,
+                  (long long) answer->integer);
     else if (expected == EXPECTED_RELEASE)
         released(client, answer->integer);
     else if (expected == EXPECTED_CHECK)
@@ -563,6 +581,16 @@ static bool beat(struct client *client) {
     return true;
 }
 
+/* By the id of another user's lease, which the agent must not show. */
+static void ask_about_other(struct client *client) {
+    static const char *const words[] = {"CHECK", "BEAT", "RELEASE"};
+    const struct client *other = &sim_clients[pick(0, sim_n_clients - 1)];
+
+    if (other->agent == client->agent && other->id != 0 &&
+        client_uid(client_index(other)) != client_uid(client_index(client)))
+        say(client, EXPECTED_NOTHING, "%s %llu", words[pick(0, 2)], (unsigned long long) other->id);
+}
+
 /* Its process ends, or only its session. */
 static void die(struct client *client) {
     bool ends = chance(70);
@@ -598,6 +626,7 @@ static void leave(struct client *client) {
     } else {
         trace("client %u: releases", client_index(client));
         client->holding = false;
+        client->releases_lease = client->state == CLIENT_HOLDING;
         client->state = CLIENT_RELEASING;
         observer_releases(client_index(client));
         say(client, EXPECTED_RELEASE, "RELEASE %llu", (unsigned long long) client->id);
@@ -648,6 +677,8 @@ static void act(struct client *client) {
     case CLIENT_HOLDING:
         if (chance(10))
             say(client, EXPECTED_CHECK, "CHECK %llu", (unsigned long long) client->id);
+        if (client->state == CLIENT_HOLDING && chance(3))
+            ask_about_other(client);
         if (client->state == CLIENT_HOLDING && !beat(client))
             leave(client);
         break;

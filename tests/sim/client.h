@@ -19,6 +19,7 @@ enum expected {
     EXPECTED_RELEASE,
     EXPECTED_CHECK,
     EXPECTED_BEAT,
+    EXPECTED_NOTHING, /* of another user's lease */
 };
 
 enum { EXPECTED_MAX = 16 };
@@ -34,6 +35,7 @@ struct client {
     unsigned n_expected;
     uint64_t id;
     bool holding;
+    bool releases_lease; /* while it releases: it had its lease, and did not wait for one */
     bool closed;         /* its agent has closed the session of this lease, and does not resume it */
     bool denied;         /* CHECK has said that the lease is over */
     int64_t deadline_ns; /* by its host's clock, as last seen */
@@ -43,9 +45,10 @@ struct client {
     bool untroubled;      /* when it asked, nothing was in the way of a majority */
     struct sim_ask ask;   /* its request, or its last lease's */
     struct sim_ask lease;
-    char token[SIM_TOKEN_BYTES]; /* to resume it; "": none */
-    unsigned granted_by;         /* its lease: the agent */
-    int64_t granted_ns;          /* in true time */
+    char token[SIM_TOKEN_BYTES];       /* to resume it; "": none */
+    char ended_token[SIM_TOKEN_BYTES]; /* of the lease that its agent last reported as released or lost */
+    unsigned ended_by;
+    uint32_t ended_life; /* of the agent */
     int64_t fence;
     uint8_t secrets[2][SECRET_BYTES]; /* its own, and the one in the keys, at the grant */
 };

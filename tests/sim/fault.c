@@ -58,10 +58,23 @@ static void set_clock(unsigned node, int64_t by_ns) {
     node_set_clock(&sim_nodes[node], by_ns);
 }
 
+/* All nodes stand still for so long that observers get `unknown`. */
+static void fault_darkness(void) {
+    sim_dark_from_ns = sim_now_ns;
+    sim_dark_until_ns = sim_now_ns + pick(9000, 12000) * NS_PER_MS;
+    trace("fault: all nodes stop until %.3f ms", (double) sim_dark_until_ns / 1e6);
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        sim_nodes[i].stopped_until_ns = instant_max(sim_nodes[i].stopped_until_ns, sim_dark_until_ns);
+}
+
 static void fault_node(void) {
     unsigned index = (unsigned) pick(0, sim_n_nodes - 1);
     struct sim_node *node = &sim_nodes[index];
 
+    if (sim_dark_until_ns == 0 && chance(2)) {
+        fault_darkness();
+        return;
+    }
     if (chance(25)) {
         node->refuses_until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
         trace("fault: node %u refuses most until %.3f ms", index, (double) node->refuses_until_ns / 1e6);

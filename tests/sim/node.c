@@ -287,6 +287,7 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 }
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
+    node->overwritten_ns = sim_now_ns;
     node->data.keys[name].set = true;
     node->data.keys[name].released = false;
     node->data.keys[name].owner = 0;

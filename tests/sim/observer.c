@@ -10,6 +10,7 @@
 enum {
     SERVES_MS = 5,       /* after its start, a process takes requests */
     LATE_MS = 1,         /* of actions of the front at a known instant */
+    CALM_MAIL_MS = 5,    /* the same in the calm */
     MAIL_MS = 60,        /* the longest delay between front and keeper, and the granularity of timers */
     READ_STEP_MS = 17,   /* the granularity of the timer for reading grants: 2^24 ns */
     RESUMED_MS = 500,    /* after a pause: the lease is extended by then, or its client gets at-risk */
@@ -46,6 +47,7 @@ struct view {
     int64_t hold_until_ns;
     int64_t beat_ns, true_beat_ns; /* the last heartbeat, or the grant */
     bool found;                    /* or the first sign that a restarted agent has found the lease */
+    bool warned;                   /* the last push was at-risk; its page may show an extension since */
     unsigned risk;                 /* 1 + reason of the last at-risk; 0: none since the last extension */
     bool late;                     /* its deadline was near when it was reported */
     unsigned risks;                /* a bit for each reason since then */
@@ -299,12 +301,19 @@ static bool was_restarted(const struct view *view) {
     return view->true_reported_ns < agent_of(view)->started_ns;
 }
 
+/* The longest delay of the last heartbeat, or of the grant: in the calm mail is fast. */
+static int64_t beat_delay_ns(const struct view *view) {
+    bool fast = sim_calm && view->true_beat_ns > sim_calm_ns + MAIL_MS * NS_PER_MS;
+
+    return (fast ? CALM_MAIL_MS : MAIL_MS) * NS_PER_MS;
+}
+
 /* The keeper has a recent last heartbeat, or granted the lease shortly before the client got the grant. */
 static bool beats(const struct view *view) {
-    int64_t since_ns = host_now(view) - view->beat_ns;
+    int64_t since_ns = host_now(view) - view->beat_ns, delay_ns = beat_delay_ns(view);
 
-    return view->terms.heartbeat_ms > 0 && !view->found && since_ns > 2 * MAIL_MS * NS_PER_MS &&
-           since_ns < (int64_t) (view->terms.heartbeat_ms - MAIL_MS) * NS_PER_MS &&
+    return view->terms.heartbeat_ms > 0 && !view->found && since_ns > 2 * delay_ns &&
+           since_ns < (int64_t) view->terms.heartbeat_ms * NS_PER_MS - delay_ns &&
            true_paused_until_ns(view) < view->true_beat_ns - MAIL_MS * NS_PER_MS;
 }
 
@@ -461,6 +470,7 @@ void observer_reported(unsigned client, enum answer_kind kind, const char *word)
         check_lost(view, reason_of(client, word));
     else if (kind == ANSWER_EXTENDED)
         view->risk = view->risks = 0;
+    view->warned = kind == ANSWER_AT_RISK;
     if (kind == ANSWER_FAILED || kind == ANSWER_LOST)
         view->state = VIEW_NOTHING;
 }
@@ -504,8 +514,9 @@ void observer_deadline(const struct event *event) {
         return; /* it keeps to an earlier deadline */
     if (host_now(view) >= view->deadline_ns + LATE_MS * NS_PER_MS)
         violation("client %u does not get the loss of name %u", event->client, view->name);
-    else if (view->risk == 0 && !(was_paused(view) && !has_resumed(view)) && !is_short(view) &&
-             view->terms.max_hold_ms == 0 && view->terms.heartbeat_ms == 0 && !view->resumes)
+    else if (view->risk == 0 && !(view->warned && was_restarted(view)) &&
+             !(was_paused(view) && !has_resumed(view)) && !is_short(view) && view->terms.max_hold_ms == 0 &&
+             view->terms.heartbeat_ms == 0 && !view->resumes)
         violation("client %u gets neither an extension nor at-risk for name %u", event->client, view->name);
 }
 
@@ -606,17 +617,33 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
+/* The key of each node that has one of the lease, all with one value; false otherwise. A value changes by a
+ * restart, and after hand-offs. */
+static bool have_one_value(const struct view *view) {
+    const struct sim_key *first = NULL;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        const struct sim_key *key = &sim_nodes[i].data.keys[view->name];
+        if (!key->set || !is_of(view, key->secret))
+            continue;
+        first = first ? first : key;
+        if (key->owner != first->owner || memcmp(key->secret, first->secret, SECRET_BYTES) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t *ret_left_ns) {
     const struct view *view = &views[client];
     int64_t left_ns[SIM_NODES_MAX];
-    unsigned n = 0, quorum = quorum_of(sim_n_nodes);
+    unsigned n = 0;
 
     if (view->state != VIEW_HOLDS || view->name != name || view->true_granted_ns > since_ns ||
-        host_now(view) >= view->deadline_ns)
+        host_now(view) >= view->deadline_ns || !have_one_value(view))
         return false;
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         const struct sim_key *key = &sim_nodes[i].data.keys[name];
-        if (sim_nodes[i].lost_ns >= since_ns)
+        if (instant_max(sim_nodes[i].lost_ns, sim_nodes[i].overwritten_ns) >= since_ns)
             return false;
         if (key->set && is_of(view, key->secret))
             left_ns[n++] = node_key_left_ns(&sim_nodes[i], name);
@@ -626,16 +653,26 @@ bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t 
         unsigned as_long = 0;
         for (unsigned j = 0; j < n; j++)
             as_long += left_ns[j] >= left_ns[i];
-        if (as_long >= quorum)
+        if (as_long >= quorum_of(sim_n_nodes))
             *ret_left_ns = instant_max(*ret_left_ns, left_ns[i]);
     }
-    return n >= quorum;
+    return *ret_left_ns > 0;
+}
+
+/* By another program, whose key ends the lease: no rule applies. */
+static bool was_overwritten_since(int64_t true_ns) {
+    bool overwritten = false;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
+    return overwritten;
 }
 
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &lingering[i];
-        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret))
+        if (view->linger_until_ns == 0 || view->name != name || !is_of(view, secret) ||
+            was_overwritten_since(view->true_granted_ns))
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */

@@ -14,6 +14,8 @@ enum {
     TOKENS_MAX = 8192,
     QUESTIONS_MAX = 8,
     ANSWERED_MS = 5000, /* at the latest, if nothing troubles the agent */
+    QUERY_MS = 500,     /* an observer's question is answered by then, and a push sent */
+    UNKNOWN_MS = 8000,  /* protocol.md says 5 to 7 s, from the last answer */
     BLESSING_MS = 4000, /* by then a command has reached the nodes */
     EXTENDED_MS = 1500, /* a lease that is so old has been extended on all nodes */
 };
@@ -35,13 +37,13 @@ static struct {
     unsigned example; /* the last one */
     int64_t true_asked_ns;
     unsigned name;                   /* of LEADER */
-    uint64_t overwrites;             /* until then */
     bool untroubled;                 /* the agent, then */
     unsigned held, waiting, cooling; /* in the last LEASES, */
     bool counted;                    /* which was answered at this instant */
     int64_t voting;                  /* in the last STATUS */
     bool observes[SIM_NAMES];
-    char leaders[SIM_NAMES][64]; /* of the last pushes */
+    int64_t true_observed_ns[SIM_NAMES]; /* since when */
+    char leaders[SIM_NAMES][64];         /* of the last pushes */
 } reader;
 
 static struct resp_token tokens[TOKENS_MAX];
@@ -314,8 +316,8 @@ static void check_left(const struct resp_token *holder, int64_t validity_ms) {
     unsigned client = client_of_pid(at ? (unsigned) strtoul(at + 1, NULL, 10) : 0);
     int64_t since_ns = sim_now_ns - reader.true_asked_ns, left_ns;
 
-    if (sim_steps || sim_sets_differ || sim_counts.overwrites != reader.overwrites ||
-        client >= sim_n_clients || !observer_left_ns(client, reader.name, reader.true_asked_ns, &left_ns))
+    if (sim_steps || sim_sets_differ || client >= sim_n_clients ||
+        !observer_left_ns(client, reader.name, reader.true_asked_ns, &left_ns))
         return;
     if (validity_ms > (left_ns + since_ns + since_ns / 50) / NS_PER_MS + 1)
         violation("LEADER shows %lld ms for name %u, and a majority has %lld", (long long) validity_ms,
@@ -353,6 +355,37 @@ static void check_leader(void) {
                   reader.name, (long long) holder->fence);
 }
 
+/* Neither the front nor a keeper of the reader's agent has stood still since then. */
+static bool has_run_since(int64_t true_ns) {
+    bool has_run = instant_max(agent_here()->started_ns, agent_here()->paused_until_ns) < true_ns;
+
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        has_run = has_run && agent_here()->keepers[i].paused_until_ns < true_ns;
+    return has_run;
+}
+
+/* No client holds the name by keys that a majority has had since before the question. */
+static void check_free(unsigned name) {
+    int64_t since_ns = sim_now_ns - QUERY_MS * NS_PER_MS, left_ns;
+
+    if (sim_steps || sim_sets_differ || !has_run_since(since_ns))
+        return;
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        if (observer_left_ns(i, name, since_ns, &left_ns))
+            violation("a push shows that name %u is free, which client %u holds", name, i);
+}
+
+/* While no node answers, an observer is not left with what was true before. */
+static void check_unknown(void) {
+    for (unsigned name = 0; name < SIM_NAMES; name++) {
+        int64_t since_ns = instant_max(reader.true_observed_ns[name], sim_dark_from_ns);
+        if (reader.observes[name] && sim_now_ns < sim_dark_until_ns && has_run_since(since_ns) &&
+            sim_now_ns > since_ns + UNKNOWN_MS * NS_PER_MS && reader.leaders[name][0] != 'u')
+            violation("no node has answered for %lld ms, and the reader does not know of name %u",
+                      (long long) ((sim_now_ns - since_ns) / NS_PER_MS), name);
+    }
+}
+
 /* No push repeats the last one. */
 static void read_observed(void) {
     unsigned name = (unsigned) (tokens[2].length == 1 ? tokens[2].text[0] - '0' : SIM_NAMES);
@@ -375,6 +408,8 @@ static void read_observed(void) {
                     (long long) (holder ? number_of(map, "fence") : 0));
     if (strcmp(shown, reader.leaders[name]) == 0 && !holder)
         violation("a push repeats the last one, %s", shown);
+    if (shown[0] == 'f')
+        check_free(name);
     memcpy(reader.leaders[name], shown, sizeof(shown));
 }
 
@@ -463,11 +498,12 @@ static void ask(void) {
     if (chance(sim_calm ? 60 : 30)) {
         reader.name = name;
         reader.true_asked_ns = sim_now_ns;
-        reader.overwrites = sim_counts.overwrites;
         reader.untroubled = agent_is_untroubled(agent_here());
         say_of(QUESTION_LEADER, "LEADER", name);
     } else if (chance(20)) {
         bool observes = chance(80);
+        if (!reader.observes[name])
+            reader.true_observed_ns[name] = sim_now_ns;
         reader.observes[name] = true; /* a push may come with the answer */
         say_of(QUESTION_OTHER, observes ? "OBSERVE" : "UNOBSERVE", name);
         reader.observes[name] = observes;
@@ -538,6 +574,7 @@ void reader_step(void) {
     }
     if (!front_serves(agent_here()) || sim_now_ns < agent_here()->paused_until_ns)
         return;
+    check_unknown();
     if (reader.n_asked > 0) {
         if (sim_now_ns > reader.true_asked_ns + ANSWERED_MS * NS_PER_MS && agent_is_untroubled(agent_here()))
             violation("the reader waits for an answer");

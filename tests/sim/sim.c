@@ -36,7 +36,7 @@ bool sim_steps;               /* clocks are set; then no agent is killed */
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
      sim_tokens_agree;
 static uint32_t fence_skew_ms; /* of most agents */
-int64_t sim_turn_us, sim_blessing_until_ns;
+int64_t sim_turn_us, sim_blessing_until_ns, sim_dark_from_ns, sim_dark_until_ns;
 unsigned sim_last_blessed;
 
 /* --- time and chance --- */
@@ -256,7 +256,7 @@ static void begin(void) {
     static const int64_t turns_us[] = {0, 1000, 10000, 40000};
 
     random_init(&sim_random, seed);
-    sim_now_ns = sim_blessing_until_ns = 0;
+    sim_now_ns = sim_blessing_until_ns = sim_dark_from_ns = sim_dark_until_ns = 0;
     sim_calm = sim_closed = sim_violated = false;
     int64_t kind = pick(1, 5);
     sim_steps = kind <= 2;

@@ -75,6 +75,7 @@ extern bool sim_tokens_grow;          /* in this run tokens must grow */
 extern bool sim_tokens_agree;         /* in this run a majority must accept a token */
 extern int64_t sim_blessing_until_ns; /* a node is blessed by an operator: no node loses its memory */
 extern int64_t sim_turn_us;           /* the longest turn of a keeper */
+extern int64_t sim_dark_from_ns, sim_dark_until_ns; /* no node answers; once in a run */
 
 /* --- events --- */
 
@@ -256,6 +257,7 @@ struct sim_node {
     int64_t slow_until_ns, slow_us;    /* each answer is late by up to so much */
     uint32_t process;                  /* the run_id: another one after each restart */
     int64_t lost_ns;                   /* when it last lost data */
+    int64_t overwritten_ns;            /* when another program last set a key */
     int64_t set_back_ns;               /* by how much its clock was set back in all */
     int64_t odd_from_ns, odd_until_ns; /* true time: its clock stops, or runs backwards */
     bool reversed;
