@@ -81,12 +81,27 @@ static unsigned others_of_rule(const struct client *client, enum client_state st
     return count;
 }
 
-/* The first request for each name contends, and counts as a lease; one that does not wait counts as none. */
+static bool has_holder(const struct client *client, unsigned name) {
+    bool held = false;
+
+    for (unsigned i = 0; i < sim_n_clients; i++)
+        held |= sim_clients[i].agent == client->agent && sim_clients[i].name == name &&
+                sim_clients[i].state == CLIENT_HOLDING && exclusion_holds(&sim_clients[i]);
+    return held;
+}
+
+/* The first request for a name without a holder contends, and counts as a lease; one that does not wait
+ * counts as none. */
 void exclusion_check_waits(const struct client *client) {
     const struct sim_rule *rule = &client->ask.rule;
+    unsigned contend = 0;
 
-    if (rule->max_waiters > 0 && !client->ask.resumes && client->ask.wait_ms != 0 &&
-        others_of_rule(client, CLIENT_ASKING) >= rule->max_waiters + rule->names)
+    if (rule->max_waiters == 0 || client->ask.resumes || client->ask.wait_ms == 0)
+        return;
+    for (unsigned name = 0; name < SIM_NAMES; name++)
+        contend += !has_holder(client, name) &&
+                   rules_of(client_agent(client), client_index(client), name).number == rule->number;
+    if (others_of_rule(client, CLIENT_ASKING) >= rule->max_waiters + contend)
         violation("client %u waits, and its user has %u waiters under this rule", client_index(client),
                   rule->max_waiters);
 }

@@ -479,6 +479,8 @@ MUTATIONS = [
      ".fencing = limits->fencing,", ".fencing = policy->terms.fencing,"),
     ("a user may have one lease more than its rule allows", "agent/local/quota.c",
      "use.leases < most.leases", "use.leases <= most.leases"),
+    ("a user may have one waiter more than its rule allows", "agent/local/quota.c",
+     "use.waiters < most.waiters;", "use.waiters <= most.waiters;"),
     ("max_leases of a rule counts for waiters", "agent/local/quota.c",
      "return most.waiters == 0 || use.waiters < most.waiters;",
      "return most.leases == 0 || use.waiters < most.leases;"),

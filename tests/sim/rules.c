@@ -77,6 +77,5 @@ struct sim_rule rules_of(const struct sim_agent *agent, unsigned client, unsigne
         .fencing = terms->fencing,
         .max_leases = trusted ? 0 : terms->max_leases,
         .max_waiters = trusted ? 0 : terms->max_waiters,
-        .names = number > 0 && agent->rules[number - 1].pattern[0] != '*' ? 1 : SIM_NAMES,
     };
 }

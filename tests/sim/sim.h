@@ -494,7 +494,6 @@ struct sim_rule {
     uint32_t max_hold_ms; /* 0: no bound */
     bool fencing;
     unsigned max_leases, max_waiters; /* of the client's user under this rule; 0: no bound */
-    unsigned names;                   /* for which the rule is */
 };
 
 void rules_choose(struct sim_agent *agent);
