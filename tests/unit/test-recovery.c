@@ -65,6 +65,14 @@ static void test_lingering(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 0, "and lingers");
     pass_ms(5000);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "for as long as it asked for");
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job HEARTBEAT 1000 LINGER 5000");
+    finds.dead = 1;
+    replace();
+    unsigned beats = count_commands(COMMAND_BEAT, id);
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_BEAT, id), beats + 1,
+           "without heartbeats: the lease that was found, by whichever value, has no bound by them");
 }
 
 static void test_cooldown(void) {
