@@ -37,8 +37,8 @@ static void refuse(struct registry *registry, struct request *request) {
 }
 
 void wait_queue_contend(struct registry *registry, struct request *request) {
-    if (request->held_back || request->refused)
-        return;                /* their turn comes by itself */
+    if (request->held_back || request->refused) /* their turn comes by itself */
+        return;
     if (registry->restoring) { /* restore_end() lets that request contend which is the first then */
         request_enter(registry, request, REQUEST_QUEUED);
         return;
