@@ -330,6 +330,9 @@ static bool is_short(const struct view *view) {
 static void check_at_risk(struct view *view, enum reason reason) {
     if (view->risk == 1 + (unsigned) reason)
         violation("client %u gets at-risk twice, %s", index_of(view), reasons[reason]);
+    if (view->risk == 1 + REASON_UNREAD && reason != REASON_UNREAD && !was_restarted(view))
+        violation("client %u has not read its grant, and gets at-risk for %s", index_of(view),
+                  reasons[reason]);
     if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
         violation("client %u misses no heartbeat, and its lease is at risk for one", index_of(view));
     bool by_rule = view->resumes && view->rule_hold_ms > 0; /* counts from the RESUME, not from its grant */
