@@ -251,9 +251,10 @@ static void check_page(const struct client *client) {
         violation("client %u's page shows a lease that has ended", client_index(client));
 }
 
-/* Another process of the agent may never have found the lease, and knows nothing of it later. */
+/* Another process of the agent may never have found the lease, and knows nothing of it later. A request that
+ * is late may set keys again for their ttl. */
 static void note_ended(struct client *client) {
-    if (client->asked_ns < client_agent(client)->started_ns)
+    if (client->asked_ns < client_agent(client)->started_ns || !agent_is_untroubled(client_agent(client)))
         return;
     memcpy(client->ended_token, client->token, sizeof(client->ended_token));
     client->ended_by = client->agent;
