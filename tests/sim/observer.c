@@ -642,8 +642,8 @@ bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t 
     unsigned n = 0;
 
     if (view->state != VIEW_HOLDS || view->name != name || view->true_granted_ns > since_ns ||
-        host_now(view) >= view->deadline_ns || !have_one_value(view))
-        return false;
+        host_now(view) >= view->deadline_ns || !have_one_value(view) || view->terms.cooldown_ms > 0)
+        return false; /* until the end of a cooldown an extension may set a shorter expiry */
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         const struct sim_key *key = &sim_nodes[i].data.keys[name];
         if (instant_max(sim_nodes[i].lost_ns, sim_nodes[i].overwritten_ns) >= since_ns)
