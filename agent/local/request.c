@@ -120,8 +120,9 @@ void request_deliver_failed(struct registry *registry, struct request *request, 
 
 void request_set_risk(struct registry *registry, struct request *request, enum reason reason,
                       const struct round_trace *trace, instant_ns now_ns) {
-    if (request->state != REQUEST_HELD || (request->unread && reason != REASON_UNREAD) ||
-        request->risk == 1 + reason) /* the extension between came too late: extended() */
+    bool known = request->risk == 1 + reason; /* still so after an extension that came too late */
+
+    if (request->state != REQUEST_HELD || (request->unread && reason != REASON_UNREAD) || known)
         return;
     request->risk = (uint8_t) (1 + reason);
     request_deliver(registry, request,

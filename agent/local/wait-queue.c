@@ -28,8 +28,8 @@ bool wait_queue_has_room(const struct registry *registry, const struct request *
     return quota_rule_may(&registry->quota, request->uid, request->rule, false);
 }
 
-/* Rejects it soon, in a turn of its own, as its failure makes the next request of the queue contend: there
- * may be many of them. */
+/* The request fails later, in a turn of its own, unless its user has room by then. A failure makes the next
+ * request of the queue contend, and many requests may fail one after another. */
 static void refuse(struct registry *registry, struct request *request) {
     request->refused = true;
     request_enter(registry, request, REQUEST_QUEUED);
@@ -37,7 +37,7 @@ static void refuse(struct registry *registry, struct request *request) {
 }
 
 void wait_queue_contend(struct registry *registry, struct request *request) {
-    if (request->held_back || request->refused) /* their turn comes by itself */
+    if (request->held_back || request->refused) /* wait_queue_admit(), wait_queue_end_refusal() go on */
         return;
     if (registry->restoring) { /* restore_end() lets that request contend which is the first then */
         request_enter(registry, request, REQUEST_QUEUED);

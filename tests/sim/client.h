@@ -79,7 +79,7 @@ void exclusion_check_answered(const struct client *client);
 /* `error`: NULL: granted. */
 void exclusion_check_answer(const struct client *client, const char *error);
 
-/* It has the reply that its request waits. */
+/* The client has the reply `waiting` to its request: its rule must allow one more waiter. */
 void exclusion_check_waits(const struct client *client);
 
 void exclusion_check_token(const struct client *client, int64_t token, bool was_valid);

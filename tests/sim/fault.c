@@ -58,7 +58,7 @@ static void set_clock(unsigned node, int64_t by_ns) {
     node_set_clock(&sim_nodes[node], by_ns);
 }
 
-/* All nodes stand still for so long that observers get `unknown`. */
+/* Stops all nodes for longer than an agent takes to send `unknown` to observers. */
 static void fault_darkness(void) {
     sim_dark_from_ns = sim_now_ns;
     sim_dark_until_ns = sim_now_ns + pick(9000, 12000) * NS_PER_MS;

@@ -620,8 +620,7 @@ static bool is_held_by_nodes(const struct view *view) {
     return count >= quorum_of(agent_of(view)->n_nodes);
 }
 
-/* The key of each node that has one of the lease, all with one value; false otherwise. A value changes by a
- * restart, and after hand-offs. */
+/* All keys of the lease have one value. A restart or a hand-off changes the value node by node. */
 static bool have_one_value(const struct view *view) {
     const struct sim_key *first = NULL;
 

@@ -375,13 +375,13 @@ static void check_free(unsigned name) {
             violation("a push shows that name %u is free, which client %u holds", name, i);
 }
 
-/* While no node answers, an observer is not left with what was true before. */
+/* When no node has answered for UNKNOWN_MS, the last push of each observed name must be `unknown`. */
 static void check_unknown(void) {
     for (unsigned name = 0; name < SIM_NAMES; name++) {
         int64_t since_ns = instant_max(reader.true_observed_ns[name], sim_dark_from_ns);
         if (reader.observes[name] && sim_now_ns < sim_dark_until_ns && has_run_since(since_ns) &&
             sim_now_ns > since_ns + UNKNOWN_MS * NS_PER_MS && reader.leaders[name][0] != 'u')
-            violation("no node has answered for %lld ms, and the reader does not know of name %u",
+            violation("no node has answered for %lld ms, and name %u is not shown as unknown",
                       (long long) ((sim_now_ns - since_ns) / NS_PER_MS), name);
     }
 }

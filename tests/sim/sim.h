@@ -614,8 +614,8 @@ void observer_blessed(unsigned node); /* after its quarantine, not by an operato
 void observer_check(void);            /* after an event of the calm */
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
-/* So long a majority has the keys of the lease that the client has had since then. False: it is not certain.
- */
+/* How long a majority of the nodes still has the keys of the lease that the client has held since that time.
+ * False: that is not certain. */
 bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t *ret_left_ns);
 
 /* The keeper reports about the lease with this value, before its deadline. */

@@ -139,9 +139,8 @@ void restore_found(struct registry *registry, struct request *request, instant_n
 
 void restore_search_failed(struct registry *registry, struct request *request,
                            const struct round_trace *trace, instant_ns now_ns) {
-    if (request->unwanted || request->risk == 1 + REASON_NO_QUORUM || request->risk == 1 + REASON_MAX_HOLD)
-        return;
-    request_set_risk(registry, request, REASON_NO_QUORUM, trace, now_ns);
+    if (!request->unwanted && request->risk != 1 + REASON_MAX_HOLD)
+        request_set_risk(registry, request, REASON_NO_QUORUM, trace, now_ns);
 }
 
 /* Ends the request. In RESTORE_SPLIT the name stays taken until the deadline: the client may not have read
