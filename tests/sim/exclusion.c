@@ -81,17 +81,20 @@ static unsigned others_of_rule(const struct client *client, enum client_state st
     return count;
 }
 
+/* One that was granted to ACQUIRE: a request may contend already when another one resumes, and contends on. */
 static bool has_holder(const struct client *client, unsigned name) {
     bool held = false;
 
-    for (unsigned i = 0; i < sim_n_clients; i++)
-        held |= sim_clients[i].agent == client->agent && sim_clients[i].name == name &&
-                sim_clients[i].state == CLIENT_HOLDING && exclusion_holds(&sim_clients[i]);
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *other = &sim_clients[i];
+        held |= other->agent == client->agent && other->name == name && other->state == CLIENT_HOLDING &&
+                !other->ask.resumes && exclusion_holds(other);
+    }
     return held;
 }
 
-/* The first request for a name without a holder contends, and counts as a lease; one that does not wait
- * counts as none. */
+/* The first request for a name without such a holder may contend, and counts as a lease; one that does not
+ * wait counts as none. */
 void exclusion_check_waits(const struct client *client) {
     const struct sim_rule *rule = &client->ask.rule;
     unsigned contend = 0;
