@@ -5,5 +5,5 @@
 
 enum {
     VERSION_PROTOCOL = 4, /* of the commands and replies on the socket (protocol.md) */
-    VERSION_KEYS = 4,     /* of the keys on the nodes (protocol.md, section 6) */
+    VERSION_KEYS = 5,     /* of the keys on the nodes (protocol.md, section 6) */
 };

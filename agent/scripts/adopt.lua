@@ -4,6 +4,8 @@
 -- ":host:agent:" each, a value with our number must have one of them. Returns TIME in us, then per key:
 -- 1 replaced and extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An
 -- error unless the node's epoch is the one that the agent trusts.
+-- Without identities the former agent may be alive. The key redlockd:moved:DIGITS keeps our number for as
+-- long as the former agent may consider its lease valid: extend sets no key again for an earlier number.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local agents = ARGV[2 * n + 2]
@@ -31,6 +33,11 @@ for i = 1, n do
   if type(held) == 'string' and may_replace(held, ARGV[i]) then
     local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
     out[1 + i] = done.err or 1
+    if not done.err and not agents then
+      local digits = string.match(ARGV[i], '^8589936739483647:(.*)') or ARGV[i]
+      local moved = 'redlockd:moved:' .. string.sub(digits, 1, 36)
+      redis.pcall('SET', moved, string.sub(digits, 37, 40), 'PX', ARGV[n + i])
+    end
   else
     out[1 + i] = held == false and 2 or 0
   end

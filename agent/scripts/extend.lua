@@ -1,8 +1,8 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
 -- Extends each key that has our value. Returns TIME in us, alone if all keys were extended; otherwise
--- followed per key by: 1 extended, 2 missing and set again (no vote in this round), 0 another's, or the text
--- of the error when the node rejects writes. An error unless the node's epoch is the one that the agent
--- trusts.
+-- followed per key by: 1 extended, 2 missing and set again (no vote in this round), 0 another's, or missing
+-- because another agent has resumed the lease (see adopt), or the text of the error when the node rejects
+-- writes. An error unless the node's epoch is the one that the agent trusts.
 -- MGET reads several keys at a lower cost. GET reads a single key, or each key for a user without MGET; GET
 -- distinguishes a missing key from one of another type, MGET does not.
 local pcall, n = redis.pcall, #KEYS - 1
@@ -17,8 +17,14 @@ for i = 1, n do
     answer = pcall('PEXPIRE', KEYS[i], ARGV[n + i])
     if type(answer) == 'table' then answer = answer.err end
   elseif value == false then
-    local done = pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[n + i])
-    answer = done and (done.err or 2) or 0
+    local digits = string.match(ARGV[i], '^8589936739483647:(.*)') or ARGV[i]
+    local moved = pcall('GET', 'redlockd:moved:' .. string.sub(digits, 1, 36))
+    local number = type(moved) == 'string' and tonumber(moved, 16)
+    local later = number and (number - tonumber(string.sub(digits, 37, 40), 16)) % 65536 or 0
+    if later == 0 or later >= 32768 then
+      local done = pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[n + i])
+      answer = done and (done.err or 2) or 0
+    end
   end
   out[1 + i] = answer
   if answer == 1 then extended = extended + 1 end

@@ -1,7 +1,7 @@
 -- KEYS lock, epoch[, fences, former fences] | ARGV value, ttl in ms, epoch, former value[, token]
 -- Extends the key that has the value, or replaces the former value: the lease has another holder. The
 -- holder's token is stored where the node has accepted one as large, as the last one of a block. Returns
--- {as extend for one key, TIME in us}.
+-- {as extend for one key, TIME in us}; as there, a missing key of a lease that was resumed is not set.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -9,8 +9,14 @@ local held, done = redis.pcall('GET', KEYS[1]), 0
 if held == ARGV[1] then
   done = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
 elseif held == false or held == ARGV[4] then
-  done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  if not done.err then done = held and 1 or 2 end
+  local digits = string.match(ARGV[1], '^8589936739483647:(.*)') or ARGV[1]
+  local moved = not held and redis.pcall('GET', 'redlockd:moved:' .. string.sub(digits, 1, 36))
+  local number = type(moved) == 'string' and tonumber(moved, 16)
+  local later = number and (number - tonumber(string.sub(digits, 37, 40), 16)) % 65536 or 0
+  if later == 0 or later >= 32768 then
+    done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    if not done.err then done = held and 1 or 2 end
+  end
 end
 if type(done) == 'table' then return {done.err, now} end
 local fence

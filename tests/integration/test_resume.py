@@ -152,6 +152,53 @@ def test_old_agent_lives():
     new.kill()
 
 
+def test_released_elsewhere():
+    """Released at the new agent before the old one extends the lease next: the old one sets no key again."""
+    for linger in (), ("LINGER", 60000):
+        old, new = lab.Agent(nodes), lab.Agent(nodes)
+        case = "with LINGER" if linger else "with the former session open"
+        client = old.client(3)
+        grant = client.acquire("released", "TTL", 3000, "RESUMABLE", *linger)
+        if linger:
+            client.close()
+            lab.wait_for(lambda: old.status()["sessions"] == 1, what="the end of the session")
+        mover = new.client(3)
+        resumed = mover.call("RESUME", "released", grant["secret"])
+        ok(isinstance(resumed, dict), "%s, a lease is resumed at another agent" % case)
+        begun = lab.now()
+        equal(mover.call("RELEASE", resumed["id"]), 1, "and released there")
+        equal(lab.keys_on(nodes, "released"), 0, "the name is free at once")
+        if not linger:
+            equal(client.push("lost")[1:3], [grant["id"], "taken"], "the old session gets `lost`, `taken`")
+        lab.wait_for(lambda: old.status()["leases"] == 0, what="the end at the old agent")
+        ok(lab.now() < begun + 2 * lab.SCALE, "the old agent's lease ends at its next extension")
+        equal(lab.keys_on(nodes, "released"), 0, "and has set no key again")
+        for secret in grant["secret"], resumed["secret"]:
+            begins(mover.call("RESUME", "released", secret), "NOTHELD", "its secrets are useless")
+        old.kill()
+        new.kill()
+
+
+def test_repaired_after_resume():
+    """What keeps a former agent from setting a key again does not keep the present one."""
+    old, new = lab.Agent(nodes), lab.Agent(nodes)
+    client = old.client(3)
+    grant = client.acquire("repaired", "TTL", 2000, "RESUMABLE")
+    mover = new.client(3)
+    resumed = mover.call("RESUME", "repaired", grant["secret"])
+    nodes[0].call("DEL", "repaired")
+    lab.wait_for(lambda: lab.keys_on(nodes, "repaired") == 3, what="the repair")
+    ok(mover.call("CHECK", resumed["id"]) > 0, "the agent that resumed a lease sets a missing key again")
+    client.close()
+    client = old.client(3)
+    grant = client.call("RESUME", "repaired", resumed["secret"])
+    nodes[1].call("DEL", "repaired")
+    lab.wait_for(lambda: lab.keys_on(nodes, "repaired") == 3, what="the repair")
+    ok(client.call("CHECK", grant["id"]) > 0, "so does the first agent when the lease has come back")
+    old.kill()
+    new.kill()
+
+
 def test_old_secrets():
     """The number in the lock value never becomes smaller."""
     agents = [lab.Agent(nodes) for _ in range(3)]
@@ -231,7 +278,8 @@ def test_bad_secrets():
 
 try:
     main(test_agent_killed, test_no_resume, test_too_late, test_strangers, test_old_agent_lives,
-         test_old_secrets, test_nodes_away, test_bad_secrets)
+         test_released_elsewhere, test_repaired_after_resume, test_old_secrets, test_nodes_away,
+         test_bad_secrets)
 finally:
     for node in nodes:
         node.process.send_signal(signal.SIGCONT)

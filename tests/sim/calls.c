@@ -196,7 +196,8 @@ static void on_call(void *userdata, node_set to, const struct call_plan_call *dr
     struct event event = {.kind = EVENT_CALL,
                           .agent = (uint8_t) keeper->agent->index,
                           .keeper = (uint8_t) keeper->index,
-                          .sent_ns = keeper_now(keeper)};
+                          .sent_ns = keeper_now(keeper),
+                          .true_sent_ns = sim_now_ns};
 
     check_call(keeper, to, draft);
     if (sim_violated)

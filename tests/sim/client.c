@@ -39,6 +39,7 @@ static bool has_promises(unsigned agent) {
 void clients_reset(unsigned count) {
     sim_n_clients = count;
     exclusion_reset();
+    released_reset();
     observer_reset();
     usual_ttl_ms = ttls_ms[pick(0, 4)];
     crowded = chance(30);
@@ -263,8 +264,10 @@ static void note_ended(struct client *client) {
 
 static void released(struct client *client, int64_t answer) {
     sim_counts.releases++;
-    if (answer == 1 && client->releases_lease)
+    if (answer == 1 && client->releases_lease) {
         note_ended(client);
+        released_note(client->agent, client->secrets[0]);
+    }
     check_page(client);
     observer_released(client_index(client), answer);
     become_idle(client);

@@ -81,7 +81,8 @@ static unsigned others_of_rule(const struct client *client, enum client_state st
     return count;
 }
 
-/* One that was granted to ACQUIRE: a request may contend already when another one resumes, and contends on. */
+/* One that was granted to ACQUIRE: a request may contend already when another one resumes, and contends on.
+ */
 static bool has_holder(const struct client *client, unsigned name) {
     bool held = false;
 

@@ -361,6 +361,35 @@ static void set_key(struct sim_node *node, unsigned name, const struct sim_reque
     node->data.keys[name].expires_ns = expiry_ns(node, request->ttl_ms);
 }
 
+static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
+    return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
+}
+
+/* The place of the lease, the first one; the others move back. */
+static void note_moved(struct sim_node *node, const struct sim_request *request) {
+    struct node_data *data = &node->data;
+    unsigned at = 0;
+
+    while (at < SIM_MOVED - 1 && memcmp(data->moved[at].lease, request->secret, SECRET_LEASE_BYTES) != 0)
+        at++;
+    memmove(&data->moved[1], &data->moved[0], at * sizeof(data->moved[0]));
+    memcpy(data->moved[0].lease, request->secret, SECRET_LEASE_BYTES);
+    data->moved[0].number = number_of(request->secret);
+    data->moved[0].expires_ns = expiry_ns(node, request->ttl_ms);
+}
+
+/* Another agent has resumed the lease of this request. */
+static bool is_moved(const struct sim_node *node, const struct sim_request *request) {
+    const struct node_data *data = &node->data;
+
+    for (unsigned i = 0; i < SIM_MOVED; i++) {
+        uint16_t later = (uint16_t) (data->moved[i].number - number_of(request->secret));
+        if (memcmp(data->moved[i].lease, request->secret, SECRET_LEASE_BYTES) == 0)
+            return wall_ns(node) < data->moved[i].expires_ns && later > 0 && later < 32768;
+    }
+    return false;
+}
+
 /* The key is free or has our value. */
 static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const struct sim_request *request,
                                      bool ours, struct sim_reply *reply) {
@@ -379,9 +408,13 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         reply->token_verdict = judge_token(node, name, request, &reply->token);
         return reply->token_verdict == TOKEN_ACCEPTED ? VOTE_YES : VOTE_BEHIND;
     case OPERATION_EXTEND:
+        if (!ours && is_moved(node, request))
+            return VOTE_FOREIGN;
         set_key(node, name, request);
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_REFRESH:
+        if (!ours && is_moved(node, request))
+            return VOTE_FOREIGN;
         sim_counts.refreshes++;
         set_key(node, name, request);
         if (request->token != 0 && node->data.keys[name].token >= request->token)
@@ -392,6 +425,8 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         if (!ours)
             return VOTE_FREE;
         set_key(node, name, request);
+        if (request->operation == OPERATION_ADOPT)
+            note_moved(node, request);
         return VOTE_YES;
     case OPERATION_RELEASE:
         if (!ours)
@@ -426,10 +461,6 @@ static bool is_of_agent(const struct sim_key *key, const struct sim_request *req
     uint32_t lives = request->owner - key->owner;
 
     return lives == 0 || (lives <= 32 && (request->predecessors >> (lives - 1) & 1) != 0);
-}
-
-static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
-    return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
 }
 
 /* As adopt.lua says: agent and process may differ. */

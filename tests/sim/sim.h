@@ -23,6 +23,7 @@ enum {
     SIM_USERS,                    /* of sessions: clients and reader */
     SIM_SESSIONS = 2 * SIM_USERS,
     SIM_NAMES = 2,
+    SIM_MOVED = 6, /* leases that a node remembers as resumed */
     SIM_RULES_MAX = 2,
     SIM_AGENT_UID = 1000, /* of the agents, and of some clients */
     SIM_REQUESTS_MAX = 64,
@@ -154,11 +155,12 @@ struct event {
     int64_t at_ns;
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
-    uint32_t life;    /* of the agent, or of the connection: events of an earlier life are void */
-    bool again;       /* a request that was executed before: a repetition */
-    uint32_t process; /* of the node at the time of sending: a later process never gets the request */
-    int64_t sent_ns;  /* of a request and its answer, by the host's clock */
-    int64_t time_us;  /* of an answer, by the node's clock; negative: none */
+    uint32_t life;        /* of the agent, or of the connection: events of an earlier life are void */
+    bool again;           /* a request that was executed before: a repetition */
+    uint32_t process;     /* of the node at the time of sending: a later process never gets the request */
+    int64_t sent_ns;      /* of a request and its answer, by the host's clock */
+    int64_t true_sent_ns; /* of a call */
+    int64_t time_us;      /* of an answer, by the node's clock; negative: none */
     union {
         struct sim_request request;
         struct sim_reply reply;
@@ -248,6 +250,11 @@ struct node_data {
         int64_t own_token;  /* the holder's, behind it */
         bool released;      /* released, and not set since */
     } keys[SIM_NAMES];
+    struct {
+        uint8_t lease[SECRET_LEASE_BYTES];
+        uint16_t number;    /* of its last RESUME */
+        int64_t expires_ns; /* by the node's clock */
+    } moved[SIM_MOVED];     /* resumed leases; the last one first */
 };
 
 struct sim_node {
@@ -566,6 +573,15 @@ void clients_look(const struct sim_agent *agent);      /* at their pages */
 void clients_check_deletion(unsigned name, const struct sim_key *deleted);
 void clients_check_end(void);
 bool clients_are_idle(void);
+
+/* --- leases that were released (released.c) --- */
+
+void released_reset(void);
+void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]); /* released at this agent */
+
+/* The node has set a missing key of the lease, by a request that this agent sent at that instant. */
+void released_set_again(unsigned agent, unsigned node, const uint8_t secret[SECRET_BYTES],
+                        int64_t true_sent_ns);
 
 /* --- who asks what the agents know (reader.c) --- */
 

@@ -25,7 +25,7 @@ struct fleet {
     const struct config *config;
     char id[FLEET_BYTES];
     char text[FLEET_TEXT_BYTES];   /* the same for people */
-    char settings[SETTINGS_BYTES]; /* "version=0.4.0 keys=4 max_ttl=60s …" */
+    char settings[SETTINGS_BYTES]; /* "version=0.4.0 keys=5 max_ttl=60s …" */
 };
 
 void fleet_init(struct fleet *fleet, const struct config *config, unsigned node);

@@ -16,6 +16,8 @@
 /* Keys that agents exchange: addresses of the nodes, settings, the fleet's text. */
 #define NODES_KEY "redlockd:nodes"
 
+/* redlockd:moved:DIGITS has a name that depends on the lease: see adopt.lua, extend.lua and refresh.lua. */
+
 #define RIGHTS_KEY "redlockd:rights" /* an argument of rights.lua; has no value */
 
 /* Then the lock's key: the channel on which a release publishes that the key is deleted. */

@@ -1,0 +1,45 @@
+/* Released leases: no other agent may give one a majority of keys again, at which it was before a RESUME. */
+
+#include <string.h>
+
+#include "sim.h"
+
+enum { RELEASED_MAX = 16 };
+
+static struct released {
+    uint8_t lease[SECRET_LEASE_BYTES];
+    unsigned agent;
+    int64_t true_ns;
+    node_set set_again; /* nodes where a key was set by a request that was sent later */
+} all[RELEASED_MAX];
+static unsigned next;
+
+void released_reset(void) {
+    memset(all, 0, sizeof(all));
+    next = 0;
+}
+
+void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]) {
+    all[next] = (struct released){.agent = agent, .true_ns = sim_now_ns};
+    memcpy(all[next].lease, secret, SECRET_LEASE_BYTES);
+    next = (next + 1) % RELEASED_MAX;
+}
+
+/* The agent of the release may have handed the lease on. A node that lost its data has forgotten the RESUME.
+ */
+void released_set_again(unsigned agent, unsigned node, const uint8_t secret[SECRET_BYTES],
+                        int64_t true_sent_ns) {
+    for (unsigned i = 0; i < RELEASED_MAX; i++) {
+        struct released *released = &all[i];
+        if (released->true_ns == 0 || released->agent == agent || true_sent_ns < released->true_ns ||
+            memcmp(released->lease, secret, SECRET_LEASE_BYTES) != 0 ||
+            sim_nodes[node].lost_ns > released->true_ns - SIM_LONGEST_TTL_MS * NS_PER_MS)
+            continue;
+        released->set_again |= node_set_of(node);
+        if (node_set_count(released->set_again) >= quorum_of(sim_n_nodes))
+            violation("a lease that was released at agent %u at %.3f ms has a majority again, by agent %u "
+                      "at %.3f ms",
+                      released->agent, (double) released->true_ns / NS_PER_MS, agent,
+                      (double) true_sent_ns / NS_PER_MS);
+    }
+}
