@@ -107,7 +107,7 @@ static void test_differences(void) {
     fleet_difference(&first, "version=9.9.9 keys=99", text);
     is_string(text,
               "version = 9.9.9 at another agent, " REDLOCK_VERSION
-              " here; keys = 99 at another agent, 4 here",
+              " here; keys = 99 at another agent, 5 here",
               "another version of the program and of the keys");
 }
 
