@@ -1,7 +1,7 @@
 /* Reads the configuration file with libconfuse. A callback parses each value at once, so that all wrong
  * values are reported; what concerns several options is checked after the whole file. libconfuse stores no
- * value: cfg_opt_t.def.number is the option's line, 0 if it is not given, negative if its value is wrong or
- * a credential that can't be read. */
+ * value: cfg_opt_t.def.number is the option's line, 0 if it is not given (defaults are parsed on line 0),
+ * negative if its value is wrong or a credential that can't be read. */
 #include <confuse.h>
 #include <errno.h>
 #include <limits.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/cleanup.h"
 #include "base/quantity.h"
 #include "base/secret.h"
 #include "config/config.h"
@@ -39,7 +40,7 @@ static const struct value_option top_options[] = {
     {"fence_retention", "1h", value_duration, AT(fence_retention_ms), FENCE_RETENTION_MS_MIN,
      FENCE_RETENTION_MS_MAX, NULL},
     {"keepers", "1", value_count, AT(keepers), 1, KEEPERS_MAX, NULL},
-    {"key_format", "{name}", value_key_format, 0, 0, 0, NULL},
+    {"key_format", "'{name}'", value_key_format, 0, 0, 0, NULL},
     {"host", NULL, value_label, AT(host), 1, HOST_NAME_MAX, NULL},
     {"max_sessions", "10000", value_count, AT(max_sessions), 1, 1000000, NULL},
     {"max_leases", "131072", value_count, AT(max_leases), 1, 1048576, NULL},
@@ -82,30 +83,21 @@ static const struct value_option rule_options[] = {
     {0},
 };
 
-/* The sections, and the top level, which libconfuse calls root. */
+/* The sections, and the top level, which libconfuse calls root. Only sections with a title may occur several
+ * times, up to `max`. */
 enum { ROOT, NODE, RULE, SOCKET, KINDS };
 static const struct kind {
     const char *name;
     const struct value_option *options;
-    struct value_option title;
-    size_t array, element_size, count; /* in struct config: an element for each titled section */
     unsigned max;
+    struct value_option title;
 } kinds[KINDS] = {
     [ROOT] = {.name = "root", .options = top_options},
-    [NODE] = {.name = "node",
-              .options = node_options,
-              .title = {"node name", NULL, value_label, NODE_AT(name), 1, 32, NULL},
-              .array = AT(nodes),
-              .element_size = sizeof(struct config_node),
-              .count = AT(n_nodes),
-              .max = NODES_MAX},
-    [RULE] = {.name = "rule",
-              .options = rule_options,
-              .title = {"rule name", NULL, value_string, RULE_AT(pattern), 1, NAME_BYTES_MAX, NULL},
-              .array = AT(rules),
-              .element_size = sizeof(struct policy_rule),
-              .count = AT(n_rules),
-              .max = RULES_MAX},
+    [NODE] = {"node", node_options, NODES_MAX, {"node name", NULL, value_label, NODE_AT(name), 1, 32, NULL}},
+    [RULE] = {"rule",
+              rule_options,
+              RULES_MAX,
+              {"rule name", NULL, value_string, RULE_AT(pattern), 1, NAME_BYTES_MAX, NULL}},
     [SOCKET] = {.name = "socket", .options = socket_options},
 };
 
@@ -113,7 +105,8 @@ static const struct kind {
  * default: its line is the section's. A file can't call it: syntax_mask() refuses a '('. */
 #define BEGIN "@"
 
-struct reader {
+/* libconfuse's callbacks have no user data, and its scanner is static, too: one thread reads at a time. */
+static struct reader {
     bool to_use;       /* the file is not only checked: credentials must exist */
     bool unknown;      /* there is an unknown option: syntax errors may result from it */
     bool has_password; /* in the file itself */
@@ -121,16 +114,12 @@ struct reader {
     struct config *config;
     void *titled;    /* the element of the titled section; NULL: there are too many sections */
     cfg_opt_t *last; /* the option last parsed in this section */
-    cfg_opt_t options[KINDS][OPTIONS_MAX];
     const char *path;
     FILE *output;
     unsigned n_reports, n_errors;
     char credential[CREDENTIAL_BYTES_MAX + 1];
     char value[VALUE_BYTES_MAX + 2];
-    char *text; /* of the file */
-};
-
-static _Thread_local struct reader *reader; /* libconfuse's callbacks have no user data */
+} reader;
 
 /* Text of the file becomes printable; the caller limits its length ("%.40s"). */
 __attribute__((format(printf, 3, 4))) static void report(const char *kind, long line, const char *format,
@@ -143,11 +132,11 @@ __attribute__((format(printf, 3, 4))) static void report(const char *kind, long 
     va_end(arguments);
     for (char *p = text; *p; p++)
         *p = *p < ' ' || *p > '~' ? '?' : *p;
-    if (reader->n_reports++ < REPORTS_MAX)
-        (void) fprintf(reader->output, "%s:%ld: %s%s\n", reader->path, line, kind, text);
+    if (reader.n_reports++ < REPORTS_MAX)
+        (void) fprintf(reader.output, "%s:%ld: %s%s\n", reader.path, line, kind, text);
 }
 
-#define error(line, ...) (reader->n_errors++, report("", (line), __VA_ARGS__))
+#define error(line, ...) (reader.n_errors++, report("", (line), __VA_ARGS__))
 #define warn(line, ...) report("warning: ", (line), __VA_ARGS__)
 
 static long line_of(cfg_t *section, const char *name) {
@@ -166,33 +155,31 @@ static const struct kind *kind_of(const cfg_t *section) {
     return kind;
 }
 
-/* The credential's text, or for an option that is a file its path. NULL: there is none, which is a mistake
+/* The credential's text, or its path for an option that is a file. NULL: there is none, which is a mistake
  * unless the file is only checked. */
-static const char *read_credential(const cfg_t *section, const char *option, const char *name) {
-    bool file = strncmp(option, "tls_", 4) == 0 && strcmp(option, "tls_name") != 0;
-    bool readable = reader->to_use || getenv("CREDENTIALS_DIRECTORY");
-    const char *expected = readable ? credential_read(name, file, reader->credential)
+static const char *read_credential(long line, const struct value_option *row, bool file, const char *name) {
+    bool readable = reader.to_use || getenv("CREDENTIALS_DIRECTORY");
+    const char *expected = readable ? credential_read(name, file, reader.credential)
                                     : "not checked: credentials exist only while systemd runs the service";
 
     if (!expected)
-        return reader->credential;
-    reader->n_errors += readable;
-    report(readable ? "" : "warning: ", section->line, "%s = credential(\"%.40s\"): %s", option, name,
-           expected);
+        return reader.credential;
+    reader.n_errors += readable;
+    report(readable ? "" : "warning: ", line, "%s = credential(\"%.40s\"): %s", row->name, name, expected);
     return NULL;
 }
 
 /* The value with the bytes that syntax_mask() has masked. It is cut at VALUE_BYTES_MAX + 1 bytes, which are
  * too many for each option. */
 static const char *unmask(const char *value) {
-    (void) snprintf(reader->value, sizeof reader->value, "%s", value);
-    for (char *p = reader->value; *p; p++)
+    (void) snprintf(reader.value, sizeof reader.value, "%s", value);
+    for (char *p = reader.value; *p; p++)
         *p = *p == SYNTAX_DOLLAR ? '$' : *p == SYNTAX_STAR ? '*' : *p;
-    return reader->value;
+    return reader.value;
 }
 
 static bool read_value(long line, const struct value_option *row, const char *text, void *target) {
-    const char *shown = *text && strcmp(row->name, "password") == 0 ? "..." : text;
+    const char *shown = *text && row->read == value_password ? "..." : text;
     char expected[VALUE_EXPECTED_BYTES_MAX];
 
     if (row->read(text, row, (char *) target + row->offset, expected))
@@ -204,7 +191,7 @@ static bool read_value(long line, const struct value_option *row, const char *te
 static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
     const struct kind *kind = kind_of(section);
     const struct value_option *row = kind->options;
-    void *target = kind->max > 0 ? reader->titled : reader->config;
+    void *target = kind->max > 0 ? reader.titled : reader.config;
     size_t masked = strspn(value, (const char[]){SYNTAX_CREDENTIAL, 0});
     const char *text = unmask(value + masked);
 
@@ -218,51 +205,64 @@ static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void
     if (option->def.number && option->nvalues == 1)
         error(section->line, "'%s' is given twice: expected once, the first is on line %ld", option->name,
               labs(option->def.number));
-    reader->last = option;
-    reader->has_password |= strcmp(option->name, "password") == 0 && *text && !masked;
+    reader.last = option;
+    reader.has_password |= row->read == value_password && *text && !masked;
     if (masked)
-        text = read_credential(section, option->name, text);
+        text = read_credential(section->line, row, kind == &kinds[NODE] && row->read == value_path, text);
     bool right = text && (!target || read_value(section->line, row, text, target));
     option->def.number = right ? section->line : -section->line;
     return 0;
 }
 
-/* Whether a section of this kind has the title already; rules for different peers may have the same. */
-static bool is_taken(const char *title, const struct kind *kind, const char *elements, unsigned n) {
-    for (unsigned i = 0; i < n; i++) {
-        const void *element = elements + i * kind->element_size;
-        const char *other = *(char *const *) (const void *) ((const char *) element + kind->title.offset);
-        const struct policy_rule *rule = kind == &kinds[RULE] ? element : NULL;
+/* The next element of the kind, or NULL. */
+static void *add_element(const struct kind *kind) {
+    struct config *config = reader.config;
 
-        if (other && strcmp(title, other) == 0 &&
-            (!rule || rule->n_users + rule->n_groups + rule->n_units == 0))
-            return true;
-    }
-    return false;
+    if (kind == &kinds[NODE])
+        return config->n_nodes < kind->max ? &config->nodes[config->n_nodes++] : NULL;
+    return config->n_rules < kind->max ? &config->rules[config->n_rules++] : NULL;
+}
+
+static void check_name(long line, const struct config_node *node) {
+    const struct config_node *other = reader.config->nodes;
+
+    while (!other->name || strcmp(other->name, node->name) != 0)
+        other++;
+    if (other < node)
+        error(line, "node %.40s is given twice: expected once", node->name);
+}
+
+/* Rules for different peers may have the same pattern. */
+static void check_pattern(long line, const struct policy_rule *rule) {
+    const struct policy_rule *other = reader.config->rules;
+
+    while (!other->pattern || strcmp(other->pattern, rule->pattern) != 0 ||
+           other->n_users + other->n_groups + other->n_units > 0)
+        other++;
+    if (other < rule)
+        error(line, "rule %.40s is given twice: expected once, or users, groups or units in the first",
+              rule->pattern);
 }
 
 static int begin_section(cfg_t *section, cfg_opt_t *option, __attribute__((unused)) int n,
                          __attribute__((unused)) const char **arguments) {
     const struct kind *kind = kind_of(section);
-    unsigned *count = (unsigned *) (void *) ((char *) reader->config + kind->count);
-    char *elements = (char *) reader->config + kind->array;
-    const char *title = unmask(section->title);
 
     option->def.number = section->line;
     section->flags = CFGF_NONE;
-    reader->last = NULL;
-    reader->titled = *count < kind->max ? elements + *count * kind->element_size : NULL;
-    if (!reader->titled) {
+    reader.last = NULL;
+    reader.titled = add_element(kind);
+    if (!reader.titled) {
         error(section->line, "one %s too many: expected at most %u", kind->name, kind->max);
-    } else {
-        if (is_taken(title, kind, elements, *count))
-            error(section->line, "%s %.40s is given twice: expected once%s", kind->name, title,
-                  kind == &kinds[RULE] ? ", or users, groups or units in the first" : "");
-        reader->unnamed |= !read_value(section->line, &kind->title, title, reader->titled);
-        (*count)++;
+        return 0;
     }
-    if (reader->titled &&
-        section->title[0]) /* libconfuse replaces a section by the next one that has its title */
+    if (!read_value(section->line, &kind->title, unmask(section->title), reader.titled))
+        reader.unnamed = true;
+    else if (kind == &kinds[NODE])
+        check_name(section->line, reader.titled);
+    else
+        check_pattern(section->line, reader.titled);
+    if (section->title[0]) /* libconfuse replaces a section by the next one that has its title */
         section->title[0] = SYNTAX_CREDENTIAL;
     return 0;
 }
@@ -274,9 +274,9 @@ static void report_unknown(const cfg_t *section, const char *name) {
         for (const cfg_opt_t *known = section->opts; known->name && !nearest; known++)
             nearest = strncmp(known->name, name, n) == 0 ? known->name : NULL;
     /* Text on the line of a value may be the rest of a password: it is not quoted. */
-    if (reader->last && labs(reader->last->def.number) == section->line)
+    if (reader.last && labs(reader.last->def.number) == section->line)
         error(section->line, "more text after the value of '%s': expected quotes around it, or an option",
-              reader->last->name);
+              reader.last->name);
     else if (nearest)
         error(section->line, "unknown option '%.40s': expected '%s'?", name, nearest);
     else
@@ -290,32 +290,35 @@ __attribute__((format(printf, 2, 0))) static void take_error(cfg_t *section, con
     char text[REPORT_BYTES_MAX];
 
     if (strstr(format, "no such option")) {
-        reader->unknown = true;
+        reader.unknown = true;
         section->flags |= CFGF_IGNORE_UNKNOWN; /* libconfuse reads on behind this option */
         report_unknown(section, va_arg(list, const char *));
-    } else if (!reader->unknown) {
+    } else if (!reader.unknown) {
         (void) vsnprintf(text, sizeof text, format, list);
         error(section->line, "syntax error: %s: expected the form in redlockd.conf(5)", text);
     }
 }
 
 /* The options of a section are in the order of their rows. */
-static void make_options(cfg_opt_t options[KINDS][OPTIONS_MAX]) {
-    static char call[] = BEGIN "()";
-    cfg_opt_t *end[KINDS] = {0};
+static cfg_t *new_root(void) {
+    static char begin[] = BEGIN "()";
+    cfg_opt_t options[KINDS][OPTIONS_MAX] = {0}, *end[KINDS];
 
     for (unsigned kind = 0; kind < KINDS; kind++) {
         end[kind] = options[kind];
-        for (const struct value_option *row = kinds[kind].options; row->name; row++)
-            *end[kind]++ = (cfg_opt_t) CFG_INT_CB(
-                row->name, 0, CFGF_NODEFAULT | (row->min == VALUE_ITEM ? CFGF_LIST : 0), take_value);
+        for (const struct value_option *row = kinds[kind].options; row->name; row++) {
+            int flags = (row->initial ? 0 : CFGF_NODEFAULT) | (row->min == VALUE_ITEM ? CFGF_LIST : 0);
+            *end[kind] = (cfg_opt_t) CFG_INT_CB(row->name, 0, flags, take_value);
+            end[kind]++->def.parsed = (char *) row->initial;
+        }
     }
     for (unsigned kind = NODE; kind <= RULE; kind++) {
         *end[kind] = (cfg_opt_t) CFG_FUNC(BEGIN, begin_section);
-        end[kind]->def.parsed = call;
+        end[kind]->def.parsed = begin;
         *end[ROOT]++ = (cfg_opt_t) CFG_SEC(kinds[kind].name, options[kind], CFGF_MULTI | CFGF_TITLE);
     }
     *end[ROOT] = (cfg_opt_t) CFG_SEC(kinds[SOCKET].name, options[SOCKET], CFGF_NONE);
+    return cfg_init(options[ROOT], CFGF_NONE);
 }
 
 /* Loads the files, so that mistakes are reported now and not at the first connection. */
@@ -350,7 +353,7 @@ static void check_node(cfg_t *section, const struct config_node *node) {
     if (!line_of(section, "address"))
         error(line_of(section, BEGIN), "node \"%s\" has no address: expected address = \"host:port\"",
               node->name);
-    for (const struct config_node *other = reader->config->nodes; other < node; other++)
+    for (const struct config_node *other = reader.config->nodes; other < node; other++)
         if (same_address(node, other))
             node_error("address", "expected another than that of node \"%s\"", other->name);
     if (line_of(section, "user") && !line_of(section, "password"))
@@ -374,7 +377,7 @@ static void check_at_most(long line, const char *option, int64_t ms, const char 
 
 /* An option that the rule lacks has the value from outside of rules. */
 static void complete_rule(cfg_t *section, struct policy_limits *terms) {
-    const struct policy_limits *outside = &reader->config->terms;
+    const struct policy_limits *outside = &reader.config->terms;
 
     if (!line_of(section, "default_ttl"))
         terms->default_ttl_ms = outside->default_ttl_ms;
@@ -388,7 +391,7 @@ static void complete_rule(cfg_t *section, struct policy_limits *terms) {
 
 static void check_rule(cfg_t *section, struct policy_rule *rule) {
     static const char *const lists[] = {"users", "groups", "units"};
-    const struct config *config = reader->config;
+    const struct config *config = reader.config;
     const struct policy_limits *terms = &rule->terms;
     long ttl_line = line_of(section, "default_ttl"), max_line = line_of(section, "max_ttl");
 
@@ -422,8 +425,8 @@ static void check_times(cfg_t *root, const struct config *config) {
 }
 
 /* Checks of several options together. */
-static void check_whole(cfg_t *root, unsigned n_lines) {
-    struct config *config = reader->config;
+static void check_whole(cfg_t *root) {
+    struct config *config = reader.config;
     unsigned n = config->n_nodes;
 
     check_times(root, config);
@@ -432,97 +435,72 @@ static void check_whole(cfg_t *root, unsigned n_lines) {
     for (unsigned i = 0; i < n; i++)
         check_node(cfg_getnsec(root, "node", i), &config->nodes[i]);
     if (n == 0)
-        error(n_lines, "no node: expected at least one, such as node \"a\" { address = \"10.0.0.1:6379\" }");
-    else if (n % 2 == 0 && reader->n_errors == 0)
+        error(root->line,
+              "no node: expected at least one, such as node \"a\" { address = \"10.0.0.1:6379\" }");
+    else if (n % 2 == 0 && reader.n_errors == 0)
         warn(line_of(cfg_getnsec(root, "node", n - 1), BEGIN),
              "%u nodes, an even number, tolerate no more failures than %u %s: add or remove one", n, n - 1,
              n == 2 ? "node" : "nodes");
 }
 
-/* libconfuse 3.3 frees sections twice that it had no memory for: then its tree is left as it is. */
-static int parse(unsigned n_lines) {
+/* NULL: the defaults alone. libconfuse 3.3 frees sections twice that it had no memory for: then its tree is
+ * left as it is. */
+static int parse(const char *text) {
     errno = 0;
-    make_options(reader->options);
-    cfg_t *root = cfg_init(reader->options[ROOT], CFGF_NONE);
+    cfg_t *root = new_root();
     (void) cfg_set_error_function(root, take_error);
-    int r = root ? cfg_parse_buf(root, reader->text) : -1;
+    int r = cfg_parse_buf(root, text);
     if (!root || errno == ENOMEM)
         return -ENOMEM;
-    if (r == CFG_SUCCESS && !reader->unnamed)
-        check_whole(root, n_lines);
-    else if (reader->n_errors == 0)
+    if (r == CFG_SUCCESS && text && !reader.unnamed)
+        check_whole(root);
+    else if (r != CFG_SUCCESS && reader.n_errors == 0)
         error(root->line, "syntax error: expected text as in redlockd.conf(5)");
     (void) cfg_free(root);
-    return reader->n_errors > 0 ? -EINVAL : 0;
+    return reader.n_errors > 0 ? -EINVAL : 0;
 }
 
-static bool set_defaults(struct config *config, const struct value_option *row) {
-    char expected[VALUE_EXPECTED_BYTES_MAX];
-
-    for (; row->name; row++)
-        if (row->initial && !row->read(row->initial, row, (char *) config + row->offset, expected))
-            return false;
-    return true;
-}
-
-/* Without nodes. NULL without memory. */
-static struct config *new_config(void) {
-    struct config *config = calloc(1, sizeof *config);
-
-    if (config) {
-        config->host = host_name_new();
-        config->socket_group = (gid_t) -1;
-        config->terms.may = POLICY_MAY_DEFAULT;
-        if (config->host && set_defaults(config, top_options) && set_defaults(config, socket_options))
-            return config;
-    }
-    return config_free(config);
-}
-
-static int read_path(const char *path) {
+static int read_file(const char *path) {
+    _cleanup_free_ char *text = malloc(FILE_BYTES_MAX + 1);
     mode_t mode = 0;
-    ssize_t length = regular_file_read(path, reader->text, FILE_BYTES_MAX, &mode);
-    const char *wrong;
+    ssize_t length = text ? regular_file_read(path, text, FILE_BYTES_MAX, &mode) : -ENOMEM;
     unsigned line;
     int r = -EINVAL;
 
     if (length < 0)
         return (int) length;
-    reader->text[length] = 0;
-    wrong = syntax_mask(reader->text, (size_t) length, &line);
+    text[length] = 0;
+    const char *wrong = syntax_mask(text, (size_t) length, &line);
     if (wrong)
         error(line, "syntax error: %s", wrong);
     else
-        r = parse(line);
-    if (reader->has_password && (mode & S_IROTH) && reader->n_errors == 0)
+        r = parse(text);
+    if (reader.has_password && (mode & S_IROTH) && reader.n_errors == 0)
         warn(1, "the file has a password and is readable by all users: chgrp redlockd; chmod 640");
-    secret_clear(reader->text, (size_t) length);
+    if (reader.n_reports > REPORTS_MAX)
+        (void) fprintf(reader.output, "%s: and %u more\n", path, reader.n_reports - REPORTS_MAX);
+    secret_clear(text, (size_t) length);
     return r;
 }
 
 int config_read(const char *path, bool to_use, FILE *errors, struct config **ret) {
-    struct config *config = new_config();
-    int result = -ENOMEM;
+    struct config *config = calloc(1, sizeof *config);
+    int r = -ENOMEM;
 
-    reader = calloc(1, sizeof *reader);
-    if (config && !path) {
-        result = 0;
-    } else if (reader && config && (reader->text = malloc(FILE_BYTES_MAX + 1))) {
-        *reader = (struct reader){
-            .to_use = to_use, .config = config, .path = path, .output = errors, .text = reader->text};
-        result = read_path(path);
-        free(reader->text);
-        if (reader->n_reports > REPORTS_MAX)
-            (void) fprintf(errors, "%s: and %u more\n", path, reader->n_reports - REPORTS_MAX);
-        secret_clear(reader, sizeof *reader);
+    reader = (struct reader){
+        .to_use = to_use, .config = config, .path = path ? path : "defaults", .output = errors};
+    if (config && (config->host = host_name_new())) {
+        config->socket_group = (gid_t) -1;
+        config->terms.may = POLICY_MAY_DEFAULT;
+        r = path ? read_file(path) : parse(NULL);
     }
-    if (result < 0 && result != -EINVAL)
-        (void) fprintf(errors, "%s: can't be read: %s\n", path ? path : "defaults",
-                       result == -EFBIG ? "larger than 1 MiB" : regular_file_error(-result));
-    free(reader);
-    if (result == 0)
+    if (r < 0 && r != -EINVAL)
+        (void) fprintf(errors, "%s: can't be read: %s\n", reader.path,
+                       r == -EFBIG ? "larger than 1 MiB" : regular_file_error(-r));
+    secret_clear(&reader, sizeof reader);
+    if (r == 0)
         *ret = config;
     else
         config_free(config);
-    return result;
+    return r;
 }

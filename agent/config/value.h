@@ -7,7 +7,7 @@
 
 struct value_option {
     const char *name;
-    const char *initial; /* the default; NULL: none */
+    const char *initial; /* the default, as in a file; NULL: none */
     bool (*read)(const char *text, const struct value_option *option, void *ret, char *expected);
     size_t offset;    /* of *ret in its struct */
     int64_t min, max; /* of a number, or of the length of a string */
