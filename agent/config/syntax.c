@@ -6,10 +6,8 @@
 
 struct scan {
     char *at;
-    unsigned line;
-    unsigned section; /* the line on which the open section begins; 0: none is open */
-    bool list;        /* within the braces of a list */
-    char last;        /* byte outside comments that is not blank; '"' for a string */
+    char *section, *list; /* the braces that are open; NULL: none */
+    char last;            /* byte outside comments that is not blank; '"' for a string */
 };
 
 static const char bad_call[] = "a call after '=': expected credential(\"name\")";
@@ -19,15 +17,12 @@ static const char no_value[] = "no value after '=': expected one on the same lin
 
 static const char *mask_comment(struct scan *scan) {
     bool block = scan->at[1] == '*';
-    char *end = block ? strstr(scan->at + 2, "*/") : scan->at + strcspn(scan->at, "\n");
+    char *end = block ? strstr(scan->at + 2, "*/") : strchrnul(scan->at, '\n');
 
     if (!end)
         return "the comment that begins here does not end: expected '*/'";
     for (end += block ? 2 : 0; scan->at < end; scan->at++)
-        if (*scan->at == '\n')
-            scan->line++;
-        else
-            *scan->at = ' ';
+        *scan->at = *scan->at == '\n' ? '\n' : ' ';
     return NULL;
 }
 
@@ -83,43 +78,41 @@ static const char *mask_call(struct scan *scan) {
     return NULL;
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+/* Of a list, or of a section. */
+static const char *check_brace(struct scan *scan) {
+    bool opens = *scan->at == '{';
+    char **open = scan->list || (opens && scan->last == '=') ? &scan->list : &scan->section;
+
+    if (opens && open == &scan->section && *open)
+        return open_section;
+    if (!opens && !*open)
+        return "'}' with no section open: expected the name of an option";
+    *open = opens ? scan->at : NULL;
+    return NULL;
 }
 
 /* A byte outside of strings and comments. */
 static const char *check_byte(struct scan *scan) {
     char c = *scan->at;
+    const char *error = NULL;
 
     if (c == '\n' && scan->last == '=')
         return no_value;
     if (c == '*' && scan->list)
         *scan->at = SYNTAX_STAR;
-    else if (!c || strchr("$*+", c) || ((unsigned char) c < ' ' && !is_blank(c)))
+    else if (!c || strchr("$*+", c) || ((unsigned char) c < ' ' && !strchr("\t\r\n", c)))
         return "'$', '*', '+' or a control character outside quotes: expected the whole value in quotes";
     if (c == '(')
         return "credential(...): expected OPTION = credential(\"name\")";
-    if (c == '{' && !scan->list && scan->last != '=') {
-        if (scan->section)
-            return open_section;
-        scan->section = scan->line;
-    } else if (c == '{') {
-        scan->list = true;
-    } else if (c == '}' && scan->list) {
-        scan->list = false;
-    } else if (c == '}') {
-        if (!scan->section)
-            return "'}' with no section open: expected the name of an option";
-        scan->section = 0;
-    }
-    scan->line += c == '\n';
-    scan->last = is_blank(c) ? scan->last : c;
-    scan->at++;
-    return NULL;
+    if (c == '{' || c == '}')
+        error = check_brace(scan);
+    scan->last = isspace(c) ? scan->last : c;
+    scan->at += !error;
+    return error;
 }
 
 const char *syntax_mask(char *text, size_t length, unsigned *ret_line) {
-    struct scan scan = {.at = text, .line = 1};
+    struct scan scan = {.at = text};
     const char *error = NULL;
 
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0)
@@ -138,6 +131,8 @@ const char *syntax_mask(char *text, size_t length, unsigned *ret_line) {
     }
     if (!error)
         error = scan.section ? open_section : scan.last == '=' ? no_value : NULL;
-    *ret_line = error == open_section ? scan.section : scan.line;
+    *ret_line = 1;
+    for (const char *end = error == open_section ? scan.section : scan.at; text < end; text++)
+        *ret_line += *text == '\n';
     return error;
 }
