@@ -20,20 +20,19 @@ static bool copy(const char *text, size_t length, char **ret, char *expected) {
 }
 
 VALUE_FUNCTION(value_duration) {
-    bool named = option->zero && strcmp(text, option->zero) == 0;
-    int64_t us = named || quantity_read(text, quantity_plain) == 0 ? 0 : quantity_read(text, quantity_times);
-    bool zero = named || (us == 0 && option->zero && quantity_read(option->zero, quantity_plain) == 0);
+    int64_t us = quantity_read(text, quantity_plain) == 0 ? 0 : quantity_read(text, quantity_times);
+    bool zero = option->zero && (strcmp(text, option->zero) == 0 || (us == 0 && option->zero[0] == '0'));
     char min[QUANTITY_BYTES_MAX], max[QUANTITY_BYTES_MAX];
 
-    if (us < 0)
+    if (us < 0 && !zero)
         return expect(expected, "a whole number and one unit of us, ms, s, m, h, d, such as \"10s\"");
-    if (us % 1000 != 0 && us != INT64_MAX)
+    if (us % 1000 != 0 && us != INT64_MAX && !zero)
         return expect(expected, "whole milliseconds");
     if ((us / 1000 < option->min || us / 1000 > option->max) && !zero)
         return expect(expected, "%s to %s%s%s", quantity_show_ms(option->min, min),
                       quantity_show_ms(option->max, max), option->zero ? ", or " : "",
                       option->zero ? option->zero : "");
-    *(int64_t *) ret = us / 1000;
+    *(int64_t *) ret = zero ? 0 : us / 1000;
     return true;
 }
 
