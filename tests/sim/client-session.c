@@ -182,9 +182,9 @@ static void read_answer(const struct client_session *of, const struct answer *an
     unsigned client = client_session_client(of);
 
     if (of == client_session_of(client))
-        client_reads(client, answer);
+        client_answer_read(client, answer);
     else
-        client_reads_former(client, answer);
+        client_answer_read_former(client, answer);
 }
 
 /* The client reads what is whole of the first bytes. */

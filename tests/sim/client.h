@@ -1,4 +1,5 @@
-/* The struct of a simulated client, which client.c and exclusion.c share. */
+/* A simulated client: it speaks the protocol to its agent's front; it requests, holds, releases, dies and
+ * hangs. It has its own deadline, until which it considers its lease valid. */
 #pragma once
 
 #include "sim.h"
@@ -56,6 +57,16 @@ struct client {
 extern struct client sim_clients[SIM_CLIENTS_MAX];
 extern unsigned sim_n_clients;
 
+/* Of the clients of one schedule. */
+struct client_habits {
+    bool crowded;    /* most contend for one name, for a short while each */
+    uint32_t ttl_ms; /* that most request */
+    bool heartbeat;  /* most request one: else few hand-offs have one */
+    int64_t pace_ns; /* they act in step, so that their agents act in one turn; 0: they do not */
+};
+
+extern struct client_habits client_habits;
+
 static inline unsigned client_index(const struct client *client) {
     return (unsigned) (client - sim_clients);
 }
@@ -63,6 +74,22 @@ static inline unsigned client_index(const struct client *client) {
 static inline struct sim_agent *client_agent(const struct client *client) {
     return &sim_agents[client->agent];
 }
+
+/* --- its life (client.c) --- */
+
+/* The rules don't protect clients of an agent without quarantine among agents with quarantine. */
+bool client_has_promises(unsigned agent);
+
+void client_step_later(const struct client *client, int64_t delay_ns);
+
+/* The client closes its session with the agent that it has left. */
+void client_close_former(const struct client *client);
+
+/* The client has no lease and no request, and begins anew soon. */
+void client_become_idle(struct client *client);
+
+/* The client holds by its own deadline, may try to resume, and begins anew after the deadline. */
+void client_cut_off(struct client *client);
 
 /* --- the invariants (exclusion.c) --- */
 

@@ -54,7 +54,7 @@ static void freeze(struct sim_agent *agent) {
     agent->stopped_ns = sim_now_ns;
     agent->paused_until_ns = instant_max(agent->paused_until_ns, event.at_ns);
     client_sessions_drop_output();
-    clients_look(agent);
+    client_answer_read_pages(agent);
     events_add(&event);
 }
 
@@ -176,7 +176,7 @@ static void settle(struct sim_agent *agent) {
     client_sessions_flush();
     end_closed(agent);
     client_sessions_flush(); /* to those who get what the ended sessions had */
-    clients_look(agent);
+    client_answer_read_pages(agent);
     set_timer(agent);
 }
 
@@ -415,7 +415,7 @@ void front_start(struct sim_agent *agent) {
 static void continue_former(struct sim_agent *agent, const void *argument) {
     (void) argument;
     restart_continue(agent);
-    clients_look(agent);
+    client_answer_read_pages(agent);
     set_timer(agent);
 }
 

@@ -204,7 +204,7 @@ MUTATIONS = [
     ("a client has no deadline of its own and relies on the agent (client)", "tests/sim/exclusion.c",
      "return client->holding && clock_read(&client_agent(client)->clock) < client->deadline_ns;",
      "return client->holding;"),
-    ("a client counts an extension from its arrival (client)", "tests/sim/client.c",
+    ("a client counts an extension from its arrival (client)", "tests/sim/client-answer.c",
      "    client->deadline_ns = deadline_ns;\n    trace",
      "    client->deadline_ns = clock_read(&client_agent(client)->clock) +\n"
      "                          client->lease.terms.ttl_ms * NS_PER_MS;\n    trace"),

@@ -478,7 +478,7 @@ bool front_is_dying(const struct sim_agent *agent);
 const struct request *front_request(const struct sim_agent *agent, uint64_t id); /* NULL: none */
 bool front_has_holder(const struct sim_agent *agent, unsigned name);
 
-/* Each client has one session. What its agent sends it goes to client_reads(). */
+/* Each client has one session. What its agent sends it goes to client_answer_read(). */
 void front_connect(struct sim_agent *agent, unsigned client);
 void front_receive(unsigned client, const char *bytes, size_t length);
 void front_hang_up(unsigned client); /* the client closes its session, or dies */
@@ -550,15 +550,11 @@ size_t answer_read(const char *bytes, size_t length, struct answer *ret);
 /* What the page shows in this slot: 0, or the deadline of the lease with this id. */
 int64_t answer_page_deadline(const void *page, int64_t slot, uint64_t id);
 
-/* --- clients --- */
+/* --- clients (client.c, client-step.c, client-answer.c) --- */
 
 void clients_reset(unsigned count);
 void clients_give_up(void);
 void client_step(unsigned client);
-void client_reads(unsigned client, const struct answer *answer);
-
-/* From the agent that the client has left. */
-void client_reads_former(unsigned client, const struct answer *answer);
 bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
 bool client_has_read(unsigned client);
 unsigned client_uid(unsigned client);
@@ -567,7 +563,13 @@ unsigned client_of_pid(unsigned pid);
 bool client_process_is_dead(unsigned pid);
 void client_disconnected(unsigned client);             /* its session ends, and the client did not end it */
 void clients_restarted(const struct sim_agent *agent); /* another process takes requests soon */
-void clients_look(const struct sim_agent *agent);      /* at their pages */
+
+/* From its agent; and from the agent that the client has left. */
+void client_answer_read(unsigned client, const struct answer *answer);
+void client_answer_read_former(unsigned client, const struct answer *answer);
+
+/* At each turn of the agent: its clients may look at their pages at any time. */
+void client_answer_read_pages(const struct sim_agent *agent);
 
 /* Call before a key with this value is deleted. */
 void clients_check_deletion(unsigned name, const struct sim_key *deleted);
