@@ -59,6 +59,7 @@ static void on_report(void *userdata, const struct report *report) {
 static void on_probe(void *userdata, unsigned node, const struct inquiry *inquiry) {
     (void) userdata;
     harness.leaves[node] = inquiry->leave;
+    harness.known[node] = inquiry->known;
     harness.mark_max_ttl_ms[node] = inquiry->max_ttl_ms;
     if (harness.shard.nodes[node].trust == NODE_TRUSTED)
         return; /* probed from time to time: pass_ms() answers */

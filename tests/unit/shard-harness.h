@@ -36,6 +36,7 @@ struct shard_harness {
     unsigned probes[NODES_MAX], blessings[NODES_MAX]; /* asked for */
     uint32_t marks[NODES_MAX];                        /* of the last probe */
     bool leaves[NODES_MAX], disowned[NODES_MAX];
+    node_set known[NODES_MAX];           /* of the fleet, as the last probe of each node says */
     uint32_t mark_max_ttl_ms[NODES_MAX]; /* in the agent's mark */
     int64_t withdrawn_us[NODES_MAX];
     struct blessing blessed[NODES_MAX]; /* what for */

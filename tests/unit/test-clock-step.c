@@ -323,6 +323,26 @@ static void test_withdrawals(void) {
            "and a blessing that was renewed after the step");
 }
 
+/* The node is blessed after its quarantine, and its answer shows that its clock was set meanwhile. */
+static void test_step_before_the_blessing(void) {
+    struct probe late = blessed_node;
+
+    begin_with_clocks(3);
+    from_new_connection(0, &marked_node);
+    for (unsigned second = 0; second < 62; second++) {
+        pass_ms(1000);
+        if (harness.blessings[0] == 0 && harness.shard.nodes[0].probing)
+            node_trust_probed(&harness.shard, 0, &marked_node, harness.now_ns);
+    }
+    is_int(harness.blessings[0], 1, "the node is blessed after its quarantine");
+    late.sent_ns = harness.now_ns - NS_PER_MS;
+    late.time_us = epoch_us + harness.now_ns / NS_PER_US + 3600000 * 1000LL;
+    node_trust_probed(&harness.shard, 0, &late, harness.now_ns);
+    ok(!is_asked(0), "rule 11: a blessing whose answer shows a step does not count for this agent");
+    is_int(withdrawn_in_the_end(0, &blessed_node), 0,
+           "and is not withdrawn: no vote before the step counted under it");
+}
+
 /* A probe of another node is under way when the step is noticed: its answer may be from before the step. */
 static void test_probed_again_at_once(void) {
     struct probe late = blessed_node;
@@ -408,6 +428,7 @@ int main(void) {
     test_heir();
     test_blessing_renewed_by_another_agent();
     test_withdrawals();
+    test_step_before_the_blessing();
     test_probed_again_at_once();
     test_step_without_quarantine();
     test_new_node_is_no_witness();

@@ -156,6 +156,26 @@ static void test_elsewhere(void) {
     is_int(harness.blessings[0], 1, "an operator can bless it");
 }
 
+/* Each node notes the addresses at which an agent reaches the nodes of its fleet, for other agents. */
+static void test_known(void) {
+    struct probe unrested = blessed_node;
+
+    shard_harness_begin(3);
+    epoch_changes(0, blessed_node);
+    is_int(harness.known[0], 7, "a node notes the addresses of all nodes that vote");
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "down", harness.now_ns);
+    epoch_changes(0, blessed_node);
+    is_int(harness.known[0], 3,
+           "rule 10: not that of an unreachable node: another server may have the address by now");
+    node_joins(2);
+    harness.shard.config.quarantine = false;
+    unrested.rested = false;
+    epoch_changes(1, unrested);
+    ok(votes(1), "an agent with quarantine = no counts a blessing without a quarantine");
+    epoch_changes(0, blessed_node);
+    is_int(harness.known[0], 5, "but that does not show other agents that the node is of their fleet");
+}
+
 /* The agents that reached the name elsewhere have been mended. */
 static void test_elsewhere_until_now(void) {
     struct probe other = epoch_of(MINUTE_MS, 0);
@@ -182,6 +202,7 @@ int main(void) {
     test_foreign_is_not_read();
     test_rival();
     test_elsewhere();
+    test_known();
     test_elsewhere_until_now();
     return done_testing();
 }

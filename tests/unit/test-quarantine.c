@@ -93,6 +93,29 @@ static void test_all_lose_data(void) {
     is_int(quarantine_ms(2), quarantine_for(DAY_MS), "marks on the node itself count, too");
 }
 
+/* The node's clock, which the agent knows, is set during the quarantine. */
+static void test_mark_from_before_a_step(void) {
+    static const int64_t before_us = INT64_C(1700000000) * 1000000;
+    struct probe stepped = mark_of(SECOND_MS);
+
+    begin_without_epochs(3);
+    node_trust_time(&harness.shard, 2, before_us, harness.now_ns, harness.now_ns);
+    pass_ms(SECOND_MS);
+    probed(1, mark_of(SECOND_MS));
+    probed(2, mark_of(SECOND_MS));
+    is_int(quarantine_ms(0), 11100, "with two marks on other nodes, the quarantine's end is known");
+    pass_ms(SECOND_MS);
+    stepped.time_us = before_us + INT64_C(3600) * 1000000;
+    stepped.sent_ns = harness.now_ns;
+    probed(2, stepped);
+    is_int(quarantine_ms(0), quarantine_for(DAY_MS),
+           "rule 11: a mark from before the clock of its node was set does not count for another node");
+    pass_ms(1100);
+    ok(harness.leaves[2], "that node gets a new mark");
+    probed(2, mark_of(SECOND_MS));
+    is_int(quarantine_ms(0), 3100 + 11100, "which counts from then on");
+}
+
 /* An agent of another fleet leaves its mark, or renews its fleet's epoch, after the last probe of the agent
  * under test. */
 static void test_rival_at_the_last_moment(void) {
@@ -197,11 +220,8 @@ static void test_single_node(void) {
     is_int(quarantine_ms(0), 0, "quarantine = no: no quarantine");
 }
 
-/* Another agent left its mark since the last probe. */
-static void test_longer_mark_at_blessing(void) {
-    struct probe longer = mark_of(DAY_MS);
-
-    longer.brief = true;
+/* Node 0 loses its data. The agent has sent the blessing. */
+static void begin_with_blessing(void) {
     shard_harness_begin(3);
     lose_data(0);
     trusted_nodes_answer();
@@ -210,6 +230,14 @@ static void test_longer_mark_at_blessing(void) {
         if (harness.blessings[0] == 0 && harness.shard.nodes[0].probing)
             probed(0, marked_node);
     }
+}
+
+/* Another agent left its mark since the last probe. */
+static void test_longer_mark_at_blessing(void) {
+    struct probe longer = mark_of(DAY_MS);
+
+    longer.brief = true;
+    begin_with_blessing();
     is_int(harness.blessings[0], 1, "the node is blessed after its quarantine");
     is_int(harness.blessed[0].covered_ms, MINUTE_MS, "the blessing covers leases of a minute");
     probed(0, longer);
@@ -219,6 +247,23 @@ static void test_longer_mark_at_blessing(void) {
     probed(0, new_node);
     ok(harness.shard.nodes[0].marked_ns == INSTANT_NEVER,
        "the quarantine begins anew when the node loses the mark");
+}
+
+/* The answer to the blessing names no reason: the marks are for leases as long as the blessing covers. */
+static void test_refused_blessing(void) {
+    struct probe refusal = mark_of(MINUTE_MS);
+
+    refusal.brief = true;
+    begin_with_blessing();
+    is_int(harness.blessed[0].covered_ms, MINUTE_MS, "the blessing covers the marks' leases");
+    probed(0, refusal);
+    pass_ms(1100);
+    ok(harness.leaves[0] && harness.blessings[0] == 1,
+       "rule 10: a node that refuses its blessing without longer leases gets a new mark, and no other "
+       "blessing");
+    probed(0, marked_node);
+    pass_ms(5000);
+    is_int(harness.blessings[0], 1, "the quarantine begins anew");
 }
 
 static void test_unrested(void) {
@@ -244,6 +289,7 @@ int main(void) {
     test_read_before();
     test_unreachable();
     test_all_lose_data();
+    test_mark_from_before_a_step();
     test_rival_at_the_last_moment();
     test_inherits_unrested();
     test_remembers_epochs();
@@ -251,6 +297,7 @@ int main(void) {
     test_marks_at_once();
     test_single_node();
     test_longer_mark_at_blessing();
+    test_refused_blessing();
     test_unrested();
     return done_testing();
 }
