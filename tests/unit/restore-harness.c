@@ -30,6 +30,13 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     keeper.n_commands++;
 }
 
+/* Clients read their grants at once. */
+static bool on_has_read(void *userdata, const struct request *request) {
+    (void) userdata;
+    (void) request;
+    return true;
+}
+
 static uint64_t session_id(unsigned session) {
     return UINT64_C(1) << SESSION_SLOT_BITS | session;
 }
@@ -46,7 +53,7 @@ static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     const struct local_harness_setup setup = {
         .identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
         .sink = {.query = on_command},
-        .registry_sink = {.command = on_command},
+        .registry_sink = {.command = on_command, .has_read = on_has_read},
         .requests_max = requests_max,
         .limit = requests_max,
         .sessions = LISTENERS};

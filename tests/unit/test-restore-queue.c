@@ -62,6 +62,36 @@ static void test_granted_unreported(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a request that waited in vain leaves no key");
 }
 
+/* The keeper's report comes when the lease ends. */
+static void report_too_late(uint64_t id) {
+    const struct registry *registry = &harness.front.registry;
+    const struct report report = {
+        .kind = REPORT_GRANTED,
+        .request = keeper_handle_of(&registry->handles, registry_find(registry, id)->handle_slot),
+        .deadline_ns = harness.now_ns,
+        .text = "abcdefghijklmnopqrst",
+        .text_length = SECRET_BYTES};
+
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+}
+
+static void test_unreported_found_too_late(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    clear();
+    replace();
+    serve();
+    report_too_late(id);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "an unreported grant that is found too late is released");
+    report(id, REPORT_RELEASED);
+    is_int(count_commands(COMMAND_CONTEND, id), 1, "then its request contends like any other, once");
+    ask(1, "ACQUIRE job");
+    report_with(id, REPORT_CONTENDED, FAILURE_BUSY);
+    ok(has(1, "-BUSY"),
+       "rule 15: the result of its attempt answers the requests behind it that do not wait");
+}
+
 /* Its client does not read: the lease was granted, released and handed off meanwhile. */
 static void test_unreported_behind_another(void) {
     restore_harness_begin();
@@ -125,6 +155,7 @@ static void test_one_try(void) {
 int main(void) {
     test_order();
     test_granted_unreported();
+    test_unreported_found_too_late();
     test_unreported_behind_another();
     test_unanswered_first();
     test_one_try();

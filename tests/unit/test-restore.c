@@ -33,6 +33,21 @@ static void test_found(void) {
     ok(last_command()->request > id, "no id is used twice");
 }
 
+/* Another session has the resume token, and the lease is not found yet. */
+static void test_resumed_by_another(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    unsigned n_commands = keeper.n_commands;
+    resume(1, "job", "");
+    ok(has(1, "-NOTHELD another session"), "a lease whose client is here after a restart has its holder");
+    is_int(keeper.n_commands, n_commands, "rule 8: no RESUME of another session changes its lock value");
+    report(id, REPORT_GRANTED);
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "the holder keeps the lease");
+}
+
 static void test_at_risk(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -279,6 +294,7 @@ static void test_ids(void) {
 
 int main(void) {
     test_found();
+    test_resumed_by_another();
     test_at_risk();
     test_at_risk_by_search();
     test_risk_unsent();
