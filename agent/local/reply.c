@@ -20,7 +20,8 @@ static struct reason_words words_of(enum reason reason) {
         return (struct reason_words){"no-quorum", "no majority of the nodes extended the lease in time"};
     case REASON_TAKEN:
         return (struct reason_words){"taken",
-                                     "a majority of the nodes has another value under the lease's key"};
+                                     "another holder has a majority of the nodes, or the lease was resumed "
+                                     "at another agent"};
     case REASON_PAUSED:
         return (struct reason_words){"paused", "the agent was stopped or starved past the deadline"};
     case REASON_HEARTBEAT:

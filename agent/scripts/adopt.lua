@@ -4,8 +4,10 @@
 -- ":host:agent:" each, a value with our number must have one of them. Returns TIME in us, then per key:
 -- 1 replaced and extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An
 -- error unless the node's epoch is the one that the agent trusts.
--- Without identities the former agent may be alive. The key redlockd:moved:DIGITS keeps our number for as
--- long as the former agent may consider its lease valid: extend sets no key again for an earlier number.
+-- The key redlockd:moved:HASH notes, by a hash of the digits that all values of the lease share, the number
+-- and the agent of a resumed lease: extend sets no missing key again for another one. The note outlives what
+-- a former agent may consider the lease's deadline: that agent may have extended the lease on a node that
+-- this script reaches almost a ttl after the first one.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local agents = ARGV[2 * n + 2]
@@ -33,10 +35,14 @@ for i = 1, n do
   if type(held) == 'string' and may_replace(held, ARGV[i]) then
     local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
     out[1 + i] = done.err or 1
-    if not done.err and not agents then
-      local digits = string.match(ARGV[i], '^8589936739483647:(.*)') or ARGV[i]
-      local moved = 'redlockd:moved:' .. string.sub(digits, 1, 36)
-      redis.pcall('SET', moved, string.sub(digits, 37, 40), 'PX', ARGV[n + i])
+    if not done.err then
+      local lease, agent, ours = parts(ARGV[i])
+      local moved = 'redlockd:moved:' .. redis.sha1hex(string.sub(lease, 1, 36))
+      local _, _, number = parts(held)
+      if not agents or number ~= ours or redis.pcall('GET', moved) then
+        local lasts_ms = string.format('%.0f', 2 * ARGV[n + i])
+        redis.pcall('SET', moved, string.format('%04x', ours) .. agent, 'PX', lasts_ms)
+      end
     end
   else
     out[1 + i] = held == false and 2 or 0

@@ -17,11 +17,12 @@ for i = 1, n do
     answer = pcall('PEXPIRE', KEYS[i], ARGV[n + i])
     if type(answer) == 'table' then answer = answer.err end
   elseif value == false then
-    local digits = string.match(ARGV[i], '^8589936739483647:(.*)') or ARGV[i]
-    local moved = pcall('GET', 'redlockd:moved:' .. string.sub(digits, 1, 36))
-    local number = type(moved) == 'string' and tonumber(moved, 16)
-    local later = number and (number - tonumber(string.sub(digits, 37, 40), 16)) % 65536 or 0
-    if later == 0 or later >= 32768 then
+    local pattern, mine = '^(%x+)(:[^:]*:[^:]*:)', string.gsub(ARGV[i], '^8589936739483647:', '')
+    local digits, agent = string.match(mine, pattern)
+    local moved = pcall('GET', 'redlockd:moved:' .. redis.sha1hex(string.sub(digits, 1, 36)))
+    local number, other = string.match(type(moved) == 'string' and moved or '', pattern)
+    local later = number and (tonumber(number, 16) - tonumber(string.sub(digits, 37), 16)) % 65536
+    if not number or later >= 32768 or later == 0 and other == agent then
       local done = pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[n + i])
       answer = done and (done.err or 2) or 0
     end

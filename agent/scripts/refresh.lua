@@ -9,11 +9,13 @@ local held, done = redis.pcall('GET', KEYS[1]), 0
 if held == ARGV[1] then
   done = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
 elseif held == false or held == ARGV[4] then
-  local digits = string.match(ARGV[1], '^8589936739483647:(.*)') or ARGV[1]
-  local moved = not held and redis.pcall('GET', 'redlockd:moved:' .. string.sub(digits, 1, 36))
-  local number = type(moved) == 'string' and tonumber(moved, 16)
-  local later = number and (number - tonumber(string.sub(digits, 37, 40), 16)) % 65536 or 0
-  if later == 0 or later >= 32768 then
+  local pattern, mine = '^(%x+)(:[^:]*:[^:]*:)', string.gsub(ARGV[1], '^8589936739483647:', '')
+  local digits, agent = string.match(mine, pattern)
+  local hash = redis.sha1hex(string.sub(digits, 1, 36))
+  local moved = not held and redis.pcall('GET', 'redlockd:moved:' .. hash)
+  local number, other = string.match(type(moved) == 'string' and moved or '', pattern)
+  local later = number and (tonumber(number, 16) - tonumber(string.sub(digits, 37), 16)) % 65536
+  if not number or later >= 32768 or later == 0 and other == agent then
     done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     if not done.err then done = held and 1 or 2 end
   end

@@ -179,6 +179,53 @@ def test_released_elsewhere():
         new.kill()
 
 
+def test_unread_resume():
+    """The client has not read the reply to its RESUME, so it uses the same secret at a third agent."""
+    agents = [lab.Agent(nodes) for _ in range(3)]
+    client = agents[0].client(3)
+    grant = client.acquire("unread", "TTL", 3000, "RESUMABLE", "LINGER", 60000)
+    silent = agents[1].client(3)
+    silent.send("RESUME", "unread", grant["secret"])
+    lab.wait_for(lambda: agents[1].status()["leases"] == 1, what="the lease at the second agent")
+    silent.close()
+    last = agents[2].client(3)
+    resumed = last.call("RESUME", "unread", grant["secret"])
+    ok(isinstance(resumed, dict), "a lease is resumed with the secret of an unread RESUME")
+    equal(last.call("RELEASE", resumed["id"]), 1, "and released")
+    lab.wait_for(lambda: agents[0].status()["leases"] + agents[1].status()["leases"] == 0,
+                 what="the end at the former agents")
+    equal(lab.keys_on(nodes, "unread"), 0, "neither of the former agents has set a key again")
+    for one in agents:
+        one.kill()
+
+
+def test_slow_resume():
+    """The former agent extends the lease between the first and the last node of a RESUME."""
+    slow = [nodes[0], lab.Proxy(nodes[1]), lab.Proxy(nodes[2])]
+    old, new = lab.Agent(nodes), lab.Agent(slow, 'node_timeout = "3s"\n')
+    new.wait_voting(3)
+    client, mover = old.client(3), new.client(3, timeout=20)
+    grant = client.acquire("slow", "TTL", 6000, "RESUMABLE")
+    slow[1].deaf = True
+    slow[2].delay = 1.4
+    lab.wait_for(lambda: client.call("CHECK", grant["id"]) < 4500, what="a while before the extension")
+    mover.send("RESUME", "slow", grant["secret"])
+    lab.wait_for(lambda: nodes[0].call("KEYS", "redlockd:moved:*"), what="the RESUME on the first node")
+    begun = lab.now()
+    lab.wait_for(lambda: old.status()["extensions"] > 0, what="an extension by the former agent")
+    old.stop()
+    resumed = lab.as_map(mover.reply())
+    ok(isinstance(resumed, dict), "a lease is resumed at a majority, one node after the other")
+    equal(mover.call("RELEASE", resumed["id"]), 1, "and released")
+    lab.wait_for(lambda: lab.now() > begun + 6.1, what="a ttl after the RESUME on the first node")
+    old.cont()
+    lab.wait_for(lambda: old.status()["leases"] == 0, what="the end at the former agent")
+    lab.wait_for(lambda: lab.keys_on(nodes, "slow") == 0, what="the end of the keys")
+    ok(True, "the former agent, which was stopped meanwhile, does not keep the lease")
+    old.kill()
+    new.kill()
+
+
 def test_repaired_after_resume():
     """What keeps a former agent from setting a key again does not keep the present one."""
     old, new = lab.Agent(nodes), lab.Agent(nodes)
@@ -278,8 +325,8 @@ def test_bad_secrets():
 
 try:
     main(test_agent_killed, test_no_resume, test_too_late, test_strangers, test_old_agent_lives,
-         test_released_elsewhere, test_repaired_after_resume, test_old_secrets, test_nodes_away,
-         test_bad_secrets)
+         test_released_elsewhere, test_unread_resume, test_slow_resume, test_repaired_after_resume,
+         test_old_secrets, test_nodes_away, test_bad_secrets)
 finally:
     for node in nodes:
         node.process.send_signal(signal.SIGCONT)

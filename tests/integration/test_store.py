@@ -533,6 +533,36 @@ def test_repeated_resume():
     cut_off.kill()
 
 
+def test_continued_resume():
+    """The next process repeats a RESUME: as after any RESUME, the former agent sets no key again."""
+    granting = lab.Agent(nodes, CONFIG)
+    holder = granting.client(3)
+    grant = holder.acquire("continued", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
+    granting.stop()
+    proxies = [lab.Proxy(node) for node in nodes]
+    cut_off = KeptAgent(proxies, CONFIG)
+    cut_off.wait_voting(3)
+    mover = cut_off.client(3, timeout=20)
+    name = session_name(mover)
+    for proxy in proxies:
+        proxy.deaf = True
+    mover.send("RESUME", "continued", grant["secret"], "WAIT", 8000)
+    lab.wait_for(lambda: name in cut_off.names(), what="the connection in the store")
+    cut_off.kill()
+    for proxy in proxies:
+        proxy.deaf = False
+        proxy.cut()
+    cut_off.start()
+    resumed = lab.as_map(mover.reply())
+    ok(isinstance(resumed, dict), "the next process repeats a RESUME without a reply")
+    equal(mover.call("RELEASE", resumed["id"]), 1, "the lease is released")
+    granting.cont()
+    lab.wait_for(lambda: granting.status()["leases"] == 0, what="the end at the former agent")
+    equal(values("continued"), [None] * 3, "the former agent, stopped meanwhile, sets no key again")
+    granting.kill()
+    cut_off.kill()
+
+
 def test_cooldown():
     cooldown_ms = int(min(2500 * lab.SCALE, 8000))  # the agent's max_ttl
     late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
@@ -769,5 +799,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_risk_without_quorum, test_page,
      test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
-     test_repeated_resume, test_cooldown, test_other_version, test_store_is_tidy, test_many,
-     test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
+     test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_store_is_tidy,
+     test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

@@ -365,29 +365,47 @@ static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
     return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
 }
 
-/* The place of the lease, the first one; the others move back. */
-static void note_moved(struct sim_node *node, const struct sim_request *request) {
-    struct node_data *data = &node->data;
+/* The lease's place among those that were resumed; SIM_MOVED: none. */
+static unsigned moved_at(const struct sim_node *node, const uint8_t secret[SECRET_BYTES]) {
     unsigned at = 0;
 
-    while (at < SIM_MOVED - 1 && memcmp(data->moved[at].lease, request->secret, SECRET_LEASE_BYTES) != 0)
+    while (at < SIM_MOVED && (memcmp(node->data.moved[at].lease, secret, SECRET_LEASE_BYTES) != 0 ||
+                              wall_ns(node) >= node->data.moved[at].expires_ns))
         at++;
-    memmove(&data->moved[1], &data->moved[0], at * sizeof(data->moved[0]));
-    memcpy(data->moved[0].lease, request->secret, SECRET_LEASE_BYTES);
-    data->moved[0].number = number_of(request->secret);
-    data->moved[0].expires_ns = expiry_ns(node, request->ttl_ms);
+    return at;
 }
 
-/* Another agent has resumed the lease of this request. */
-static bool is_moved(const struct sim_node *node, const struct sim_request *request) {
-    const struct node_data *data = &node->data;
+/* The lease's place becomes the first one; without a place, the last lease is forgotten. */
+static void note_moved(struct sim_node *node, const struct sim_request *request) {
+    struct node_data *data = &node->data;
+    unsigned at = moved_at(node, request->secret);
 
-    for (unsigned i = 0; i < SIM_MOVED; i++) {
-        uint16_t later = (uint16_t) (data->moved[i].number - number_of(request->secret));
-        if (memcmp(data->moved[i].lease, request->secret, SECRET_LEASE_BYTES) == 0)
-            return wall_ns(node) < data->moved[i].expires_ns && later > 0 && later < 32768;
-    }
-    return false;
+    memmove(&data->moved[1], &data->moved[0],
+            (at < SIM_MOVED ? at : SIM_MOVED - 1) * sizeof(data->moved[0]));
+    memcpy(data->moved[0].lease, request->secret, SECRET_LEASE_BYTES);
+    data->moved[0].number = number_of(request->secret);
+    data->moved[0].owner = request->owner;
+    data->moved[0].expires_ns = expiry_ns(node, 2 * request->ttl_ms);
+}
+
+/* adopt.lua: a search is a RESUME of a former process if the number changes. */
+static void adopt(struct sim_node *node, unsigned name, const struct sim_request *request) {
+    uint16_t number = number_of(node->data.keys[name].secret);
+
+    set_key(node, name, request);
+    if (request->operation == OPERATION_ADOPT || number != number_of(request->secret) ||
+        moved_at(node, request->secret) < SIM_MOVED)
+        note_moved(node, request);
+}
+
+/* Another agent has resumed the lease of this request, or another process. */
+static bool is_moved(const struct sim_node *node, const struct sim_request *request) {
+    unsigned at = moved_at(node, request->secret);
+
+    if (at == SIM_MOVED)
+        return false;
+    uint16_t later = (uint16_t) (node->data.moved[at].number - number_of(request->secret));
+    return later < 32768 && (later > 0 || node->data.moved[at].owner != request->owner);
 }
 
 /* The key is free or has our value. */
@@ -424,9 +442,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
     case OPERATION_SEARCH:
         if (!ours)
             return VOTE_FREE;
-        set_key(node, name, request);
-        if (request->operation == OPERATION_ADOPT)
-            note_moved(node, request);
+        adopt(node, name, request);
         return VOTE_YES;
     case OPERATION_RELEASE:
         if (!ours)

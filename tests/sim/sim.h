@@ -253,6 +253,7 @@ struct node_data {
     struct {
         uint8_t lease[SECRET_LEASE_BYTES];
         uint16_t number;    /* of its last RESUME */
+        uint32_t owner;     /* which set that number */
         int64_t expires_ns; /* by the node's clock */
     } moved[SIM_MOVED];     /* resumed leases; the last one first */
 };

@@ -16,7 +16,7 @@
 /* Keys that agents exchange: addresses of the nodes, settings, the fleet's text. */
 #define NODES_KEY "redlockd:nodes"
 
-/* redlockd:moved:DIGITS has a name that depends on the lease: see adopt.lua, extend.lua and refresh.lua. */
+/* redlockd:moved:HASH has a name that depends on the lease: see adopt.lua, extend.lua and refresh.lua. */
 
 #define RIGHTS_KEY "redlockd:rights" /* an argument of rights.lua; has no value */
 
