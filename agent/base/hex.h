@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { HEX_NUMBER_DIGITS_MAX = 16 };
+
 /* Writes 2 × count digits, without a terminating zero. */
 static inline void hex_write(const void *bytes, size_t count, char *ret) {
     static const char digits[] = "0123456789abcdef";
@@ -14,6 +16,18 @@ static inline void hex_write(const void *bytes, size_t count, char *ret) {
         ret[2 * i] = digits[byte[i] >> 4];
         ret[2 * i + 1] = digits[byte[i] & 15];
     }
+}
+
+/* Writes the digits of a number, without leading zeros and a terminating zero. Returns how many. */
+static inline size_t hex_write_number(uint64_t number, char ret[HEX_NUMBER_DIGITS_MAX]) {
+    static const char digits[] = "0123456789abcdef";
+    size_t count = 1;
+
+    while (count < HEX_NUMBER_DIGITS_MAX && number >> 4 * count != 0)
+        count++;
+    for (size_t i = 0; i < count; i++)
+        ret[i] = digits[number >> 4 * (count - 1 - i) & 15];
+    return count;
 }
 
 /* The value of one digit; -1 for any other character, upper case included. */

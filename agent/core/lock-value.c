@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/decimal.h"
 #include "base/secret.h"
 
 enum { HOST_COLON = 1, AGENT_COLON, PID_COLON, UID_COLON, DATA_COLON };
@@ -17,15 +18,18 @@ void lock_value_identify(struct lock_value_identity *ret, const char *host, cons
     ret->length = (size_t) length;
 }
 
-size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int64_t pid, uint64_t uid, const void *data,
+size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int32_t pid, uint32_t uid, const void *data,
                            size_t data_length) {
-    int prefix =
-        snprintf(ret, LOCK_VALUE_TAIL_BYTES_MAX, "%lld:%llu:", (long long) pid, (unsigned long long) uid);
+    static_assert(LOCK_VALUE_TAIL_BYTES_MAX >= 11 + 1 + 10 + 1 + DATA_BYTES_MAX, "any process and user fit");
+    assert(data_length <= DATA_BYTES_MAX);
 
-    assert(prefix > 0 && (size_t) prefix + data_length <= LOCK_VALUE_TAIL_BYTES_MAX);
+    size_t length = decimal_write(pid, ret);
+    ret[length++] = ':';
+    length += decimal_write(uid, ret + length);
+    ret[length++] = ':';
     if (data_length > 0)
-        memcpy(ret + prefix, data, data_length);
-    return (size_t) prefix + data_length;
+        memcpy(ret + length, data, data_length);
+    return length + data_length;
 }
 
 bool lock_value_read_tail(const char *tail, size_t length, struct lock_value_tail *ret) {

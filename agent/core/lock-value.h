@@ -47,7 +47,7 @@ void lock_value_identify(struct lock_value_identity *ret, const char *host, cons
 /* --- composing --- */
 
 /* Composes the tail, "pid:uid:data". Returns its length. */
-size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int64_t pid, uint64_t uid, const void *data,
+size_t lock_value_put_tail(char ret[LOCK_VALUE_TAIL_BYTES_MAX], int32_t pid, uint32_t uid, const void *data,
                            size_t data_length);
 
 /* The length of a value with this identity and tail. */

@@ -24,6 +24,14 @@ static uint64_t sum_of(const char *text, size_t length) {
     return hash_bytes(key, text, length);
 }
 
+/* A number and the dash behind it. */
+static size_t write_number(uint64_t number, char *text) {
+    size_t length = hex_write_number(number, text);
+
+    text[length] = '-';
+    return length + 1;
+}
+
 /* Not by snprintf(3), whose own buffer on the stack keeps the digits: a core dump would have them. */
 static size_t write_sum(uint64_t sum, char text[SUM_DIGITS]) {
     uint8_t of_sum[SUM_DIGITS / 2] = {0};
@@ -43,15 +51,15 @@ size_t resume_token_write(const struct resume_token *token, char text[RESUME_TOK
     memcpy(text, cools ? cooling : lingers ? lingering : plain, length);
     hex_write(token->value, sizeof(token->value), text + length);
     length += 2 * sizeof(token->value);
-    length +=
-        (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "-%x-%x-%" PRIx64 "-%" PRIx64 "-",
-                          token->terms.ttl_ms, token->terms.heartbeat_ms, end, (uint64_t) token->token);
+    text[length++] = '-';
+    length += write_number(token->terms.ttl_ms, text + length);
+    length += write_number(token->terms.heartbeat_ms, text + length);
+    length += write_number(end, text + length);
+    length += write_number((uint64_t) token->token, text + length);
     if (lingers)
-        length +=
-            (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%x-", token->terms.linger_ms);
+        length += write_number(token->terms.linger_ms, text + length);
     if (cools)
-        length += (size_t) snprintf(text + length, RESUME_TOKEN_BYTES_MAX - length, "%" PRIx64 "-",
-                                    (uint64_t) token->cooldown_until_ns);
+        length += write_number((uint64_t) token->cooldown_until_ns, text + length);
     hex_write(token->data, token->data_length, text + length);
     length += 2 * token->data_length;
     text[length++] = '-';
@@ -151,18 +159,19 @@ bool resume_token_read(const char *text, size_t length, struct resume_token *ret
 size_t resume_token_of_grant(const struct request *request, const struct request_outcome *outcome,
                              char text[RESUME_TOKEN_BYTES_MAX]) {
     struct lock_value_tail tail = {.data = NULL};
-    struct resume_token result = {.terms = request->terms,
-                                  .hold_until_ns = request->hold_until_ns,
-                                  .cooldown_until_ns = request->cooldown_until_ns,
-                                  .token = request->token};
+    struct resume_token result; /* not initialised: its data has room for a kilobyte */
 
     assert(outcome->text_length == SECRET_BYTES);
+    result.terms = request->terms;
+    result.hold_until_ns = request->hold_until_ns;
+    result.cooldown_until_ns = request->cooldown_until_ns;
+    result.token = request->token;
     memcpy(result.value, outcome->text, SECRET_BYTES);
     bool read = lock_value_read_tail(request->tail->bytes, request->tail->head_length, &tail);
     assert(read);
     result.data_length = tail.data_length;
     memcpy(result.data, tail.data, tail.data_length);
     size_t length = resume_token_write(&result, text);
-    secret_clear(&result, sizeof(result));
+    secret_clear(&result, offsetof(struct resume_token, data) + result.data_length);
     return length;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/hash.h"
 #include "base/secret.h"
 #include "core/lock-value.h"
@@ -171,13 +172,12 @@ static struct piece put_value(struct call_words *words, const struct send *send,
 }
 
 static struct piece put_number(struct call_words *words, struct number *number, int64_t value) {
-    char text[TOKEN_DIGITS + 4];
+    char bytes[DECIMAL_BYTES_MAX];
 
     if (number->piece.length > 0 && number->value == value)
         return number->piece;
-    int length = snprintf(text, sizeof(text), "%lld", (long long) value);
-    assert(length > 0 && (size_t) length < sizeof(text));
-    *number = (struct number){value, {put(words, text, (size_t) length), (size_t) length}};
+    size_t length = decimal_write(value, bytes);
+    *number = (struct number){value, {put(words, bytes, length), length}};
     return number->piece;
 }
 

@@ -2,22 +2,15 @@
 
 #include <string.h>
 
-static char *put_digits(char *at, size_t number) {
-    char digits[24];
-    unsigned n = 0;
+#include "base/decimal.h"
 
+static char *put_digits(char *at, size_t number) {
     if (number >= 10 && number < 100) { /* most numbers: lengths of keys and values */
         *at++ = (char) ('0' + number / 10);
         *at++ = (char) ('0' + number % 10);
         return at;
     }
-    do {
-        digits[n++] = (char) ('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (n > 0)
-        *at++ = digits[--n];
-    return at;
+    return at + decimal_write((int64_t) number, at);
 }
 
 static char *put_number(char *at, char kind, size_t number) {
@@ -39,7 +32,7 @@ static char *put_bulk(char *at, const char *bytes, size_t length) {
 
 size_t evalsha_begin(char *at, const char *hash, size_t n_keys, size_t n_arguments) {
     const char *begin = at;
-    char keys[24];
+    char keys[DECIMAL_BYTES_MAX];
 
     size_t n_key_digits = (size_t) (put_digits(keys, n_keys) - keys);
     at = put_number(at, '*', 3 + n_keys + n_arguments);
