@@ -29,24 +29,48 @@ static struct history_set *set_of(const struct history *history, uint64_t name_h
     return &history->sets[(name_hash >> 24) & (HISTORY_SETS - 1)];
 }
 
-/* In `order`: of the event that gives way to one of this user and kind; n_events: none has to. */
-static uint32_t victim(const struct history_set *set, uint32_t uid, enum history_kind kind) {
-    uint32_t own = 0, oldest_own = 0, asked = 0, oldest_asked = 0, own_asked = 0, oldest_own_asked = 0;
+static uint32_t count_asked(const struct history_set *set) {
+    uint32_t asked = 0;
+
+    for (uint32_t place = 0; place < set->n_events; place++)
+        asked += set->kinds[place] == HISTORY_ASKED;
+    return asked;
+}
+
+/* The victim among the HISTORY_ASKED events, of which the set has as many as it may. */
+static uint32_t asked_victim(const struct history_set *set, uint32_t uid) {
+    uint32_t own = 0, oldest = 0, oldest_own = 0;
 
     for (uint32_t i = set->n_events; i-- > 0;) {
-        bool is_own = set->uids[set->order[i]] == uid, is_asked = set->kinds[set->order[i]] == HISTORY_ASKED;
+        if (set->kinds[set->order[i]] != HISTORY_ASKED)
+            continue;
+        bool is_own = set->uids[set->order[i]] == uid;
         own += is_own;
-        asked += is_asked;
-        own_asked += is_own && is_asked;
+        oldest = i;
         oldest_own = is_own ? i : oldest_own;
-        oldest_asked = is_asked ? i : oldest_asked;
-        oldest_own_asked = is_own && is_asked ? i : oldest_own_asked;
     }
-    if (kind == HISTORY_ASKED && asked >= HISTORY_SET_ASKED)
-        return own_asked >= HISTORY_SET_ASKED / 2 ? oldest_own_asked : oldest_asked;
-    if (set->n_events < HISTORY_SET_EVENTS)
-        return set->n_events;
-    return own >= HISTORY_SET_EVENTS / 2 ? oldest_own : 0;
+    return own >= HISTORY_SET_ASKED / 2 ? oldest_own : oldest;
+}
+
+/* The victim among the events of a full set. */
+static uint32_t oldest_victim(const struct history_set *set, uint32_t uid) {
+    uint32_t own = 0, oldest_own = 0;
+
+    for (uint32_t place = 0; place < HISTORY_SET_EVENTS; place++)
+        own += set->uids[place] == uid;
+    if (own < HISTORY_SET_EVENTS / 2)
+        return 0;
+    while (set->uids[set->order[oldest_own]] != uid)
+        oldest_own++;
+    return oldest_own;
+}
+
+/* In `order`: of the event that gives way to one of this user and kind; n_events: none has to. Each event of
+ * a full set asks for one, so most of them only count, without a branch. */
+static uint32_t victim(const struct history_set *set, uint32_t uid, enum history_kind kind) {
+    if (kind == HISTORY_ASKED && count_asked(set) >= HISTORY_SET_ASKED)
+        return asked_victim(set, uid);
+    return set->n_events < HISTORY_SET_EVENTS ? set->n_events : oldest_victim(set, uid);
 }
 
 /* True if the last event is the same request, made with no other one before it, and this is its outcome. */
