@@ -73,9 +73,12 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 
 static struct node_epoch_terms terms_of(const struct shard *shard, unsigned index) {
     struct node_epoch_terms terms = {.max_ttl_ms = shard->max_ttl_ms,
-                                     .quarantine = shard->config.quarantine};
+                                     .quarantine = shard->config.quarantine,
+                                     .bless_ns = INSTANT_NEVER,
+                                     .covered_ms = TTL_MS_MAX};
 
-    terms.bless_ns = quarantine_bless_ns(shard, index, &terms.covered_ms);
+    if (node_is_quarantined(&shard->nodes[index]))
+        terms.bless_ns = quarantine_bless_ns(shard, index, &terms.covered_ms);
     return terms;
 }
 
@@ -205,7 +208,8 @@ void node_trust_time(struct shard *shard, unsigned index, int64_t time_us, insta
     assert(index < shard->config.nodes);
 
     struct node *node = &shard->nodes[index];
-    if (node_time(node, time_us, sent_ns, now_ns, quarantine_longest_ns(shard))) {
+    if (node_time(node, time_us, sent_ns, now_ns) &&
+        node_stepped(node, quarantine_longest_ns(shard), now_ns)) {
         report_state(shard, index, NODE_STATE_FAILED, node->trouble);
         for (unsigned i = 0; i < shard->config.nodes; i++)
             node_ask_time(&shard->nodes[i], now_ns);

@@ -119,11 +119,7 @@ instant_ns node_due_ns(const struct node *node) {
 
 /* --- clocks --- */
 
-bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
-               int64_t quarantine_ns) {
-    /* Other agents may count an epoch that does not suffice for us, or the renewal under way. */
-    bool others_count = node->blessing && node->hurry;
-    bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
+bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns) {
     instant_ns before_ns = node->offset.at_ns;
     int64_t step_ns = clock_offset_update(&node->offset, time_us, sent_ns, now_ns);
 
@@ -132,6 +128,16 @@ bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_n
                                      instant_max(now_ns, node->read_ns + PROBE_BUSY_MS * NS_PER_MS));
     if (step_ns == 0)
         return false;
+    node->step_ns = step_ns;
+    node->step_after_ns = before_ns;
+    return true;
+}
+
+bool node_stepped(struct node *node, int64_t quarantine_ns, instant_ns now_ns) {
+    /* Other agents may count an epoch that does not suffice for us, or the renewal under way. */
+    bool others_count = node->blessing && node->hurry;
+    bool counted = !node->stepped && (node->trust != NODE_QUARANTINED || others_count);
+
     node->trust = NODE_UNKNOWN;
     if (!node->stepped) {
         node->judged = !counted; /* no blessing to withdraw */
@@ -141,8 +147,6 @@ bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_n
     node->hurry = false;
     node->marked_ns = INSTANT_NEVER; /* other agents may have blessed the node since, and granted leases */
     node->floor_us = FLOOR_UNKNOWN;
-    node->step_ns = step_ns;
-    node->step_after_ns = before_ns;
     node->stepped_ns = now_ns;
     node->stepped_until_ns = now_ns + quarantine_ns;
     node_note_step(node);

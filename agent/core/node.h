@@ -96,6 +96,11 @@ static inline bool node_can_be_asked(const struct node *node) {
     return node->ready && node->trust == NODE_TRUSTED && !node->stalled && !node->barred;
 }
 
+/* True if the node is in quarantine, and our mark is present. */
+static inline bool node_is_quarantined(const struct node *node) {
+    return node->trust == NODE_QUARANTINED && node->marked_ns != INSTANT_NEVER;
+}
+
 void node_sent(struct node *node, instant_ns now_ns);
 
 /* A request was answered, or cut off (`answered` false). NODE_RECOVERED: the node had stalled, or was slow
@@ -113,10 +118,13 @@ int64_t node_probe_interval_ns(const struct node *node);
 
 /* --- clocks --- */
 
-/* The node's TIME in an answer to a request of `sent_ns`. A node whose clock was set is not trusted for
- * `quarantine_ns`, or until it is blessed anew. True: the clock was set, and its votes counted until now. */
-bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns,
-               int64_t quarantine_ns);
+/* The node's TIME in an answer to a request of `sent_ns`. True: the clock was set, and node_stepped()
+ * follows. */
+bool node_time(struct node *node, int64_t time_us, instant_ns sent_ns, instant_ns now_ns);
+
+/* A node whose clock was set is not trusted for `quarantine_ns`, or until it is blessed anew. True: its
+ * votes counted until now. */
+bool node_stepped(struct node *node, int64_t quarantine_ns, instant_ns now_ns);
 
 /* Probes a trusted node at once, for its clock. */
 void node_ask_time(struct node *node, instant_ns now_ns);

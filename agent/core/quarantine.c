@@ -83,15 +83,11 @@ static instant_ns until_ns(const struct shard *shard, const struct node *node,
     return instant_max(ended_ns, readings->since_ns + notice_ns());
 }
 
-static bool is_quarantined(const struct node *node) {
-    return node->trust == NODE_QUARANTINED && node->marked_ns != INSTANT_NEVER;
-}
-
 instant_ns quarantine_until_ns(const struct shard *shard, unsigned index) {
     const struct readings readings = read_others(shard, index);
     uint32_t covered_ms;
 
-    if (!is_quarantined(&shard->nodes[index]))
+    if (!node_is_quarantined(&shard->nodes[index]))
         return INSTANT_NEVER;
     return until_ns(shard, &shard->nodes[index], &readings, &covered_ms);
 }
@@ -114,7 +110,7 @@ instant_ns quarantine_bless_ns(const struct shard *shard, unsigned index, uint32
     const struct node *node = &shard->nodes[index];
 
     *ret_covered_ms = TTL_MS_MAX;
-    if (!is_quarantined(node))
+    if (!node_is_quarantined(node))
         return INSTANT_NEVER;
     const struct readings readings = read_others(shard, index);
     instant_ns end_ns = until_ns(shard, node, &readings, ret_covered_ms);
@@ -152,7 +148,7 @@ bool quarantine_explain(const struct shard *shard, unsigned index, instant_ns no
                         char text[QUARANTINE_TEXT_BYTES]) {
     const struct node *node = &shard->nodes[index];
 
-    if (!is_quarantined(node) || node->hurry || now_ns - node->marked_ns < EXPLAIN_MS * NS_PER_MS)
+    if (!node_is_quarantined(node) || node->hurry || now_ns - node->marked_ns < EXPLAIN_MS * NS_PER_MS)
         return false;
     struct readings readings = read_others(shard, index);
     if (readings.elsewhere) {
