@@ -18,12 +18,9 @@ static void turn_windows(struct latency *latency, instant_ns now_ns) {
 
 /* Bucket 4k + i is [2^k (1 + i/4), 2^k (1 + (i + 1)/4)). Longer latencies count in the last one. */
 static unsigned bucket_of(uint32_t us) {
-    unsigned k = 0;
-
     if (us == 0)
         return 0;
-    while ((uint64_t) us >> (k + 1) != 0)
-        k++;
+    unsigned k = 31 - (unsigned) __builtin_clz(us);
     unsigned quarter = (unsigned) (((uint64_t) us * LATENCY_STEPS >> k) - LATENCY_STEPS);
     unsigned bucket = k * LATENCY_STEPS + quarter;
     return bucket < LATENCY_BUCKETS ? bucket : LATENCY_BUCKETS - 1;
