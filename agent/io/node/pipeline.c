@@ -66,12 +66,14 @@ static int receive(redisContext *context, int fd) {
  * moves the rest to the front, and then keeps what was behind. */
 static int take_reply(redisContext *context, void **ret) {
     const redisReader *reader = context->reader;
-    size_t end = reader->len;
+    size_t begin = reader->pos, end = reader->len;
     int r = redisGetReplyFromReader(context, ret);
 
     if (!reader->buf)
         return r; /* after an error of the protocol */
-    secret_clear(reader->buf, reader->pos);
+    /* What is before `begin` is cleared already. */
+    if (reader->pos > begin)
+        secret_clear(reader->buf + begin, reader->pos - begin);
     if (reader->len < end)
         secret_clear(reader->buf + reader->len, end - reader->len);
     return r;
