@@ -56,6 +56,9 @@ const char *argument_name_fault(const char *name, size_t length) {
     if (bytes_begin_with(name, length, RESERVED, strlen(RESERVED)))
         return "names that begin with '" RESERVED "' are the agent's own";
     for (; length > 0; at += bytes, length -= bytes) {
+        bytes = 1;
+        if (*at >= 0x20 && *at < 0x7f)
+            continue; /* most names are ASCII */
         bytes = utf8_decode((const char *) at, length, &code);
         if (bytes == 0)
             return "a name is valid UTF-8";
