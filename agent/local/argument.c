@@ -12,12 +12,10 @@ static char upper(char c) {
 }
 
 bool argument_is(const struct resp_token *token, const char *word) {
-    if (strlen(word) != token->length)
-        return false;
     for (size_t i = 0; i < token->length; i++)
-        if (upper(token->text[i]) != word[i])
+        if (word[i] == '\0' || upper(token->text[i]) != word[i])
             return false;
-    return true;
+    return word[token->length] == '\0';
 }
 
 bool argument_integer(const struct resp_token *token, int64_t low, int64_t high, int64_t *ret) {
