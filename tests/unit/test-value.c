@@ -61,6 +61,8 @@ static void test_values(void) {
     refuses("key_format without {name}", NODE "key_format = \"redlock:{r}\"", "2: {name}");
     refuses("key_format with two", NODE "key_format = \"{name}{name}\"", "2: {name}");
     refuses("key_format of the agent's own keys", NODE "key_format = \"redlockd:{name}\"", "2: redlockd:");
+    refuses("key_format that makes such keys of names like d:epoch", NODE "key_format = \"redlock{name}\"",
+            "2: redlockd:");
     refuses("key_format too long",
             NODE "key_format = \"0123456789012345678901234567890123456789012345678901234567890123x{name}\"",
             "2: at most 64 bytes");

@@ -8,15 +8,17 @@
 static_assert(KEY_AFFIX_BYTES_MAX == 64, "as the message says");
 
 const char *key_format_read(const char *text, size_t *ret_prefix_length, const char **ret_suffix) {
+    static const char own[] = "redlockd:";
     const char *name = strstr(text, "{name}"), *suffix = name ? name + strlen("{name}") : NULL;
 
     if (!name || strstr(suffix, "{name}"))
         return "\"{name}\" in it once, such as \"redlock:{name}\"";
     if (name - text > KEY_AFFIX_BYTES_MAX || strlen(suffix) > KEY_AFFIX_BYTES_MAX)
         return "at most 64 bytes before \"{name}\", and after it";
-    if (strncmp(text, "redlockd:", strlen("redlockd:")) == 0)
+    size_t length = (size_t) (name - text);
+    if (length > 0 && strncmp(text, own, length < strlen(own) ? length : strlen(own)) == 0)
         return "another prefix: keys that begin with \"redlockd:\" are the agent's own";
-    *ret_prefix_length = (size_t) (name - text);
+    *ret_prefix_length = length;
     *ret_suffix = suffix;
     return NULL;
 }
