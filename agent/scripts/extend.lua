@@ -19,7 +19,8 @@ for i = 1, n do
   elseif value == false then
     local pattern, mine = '^(%x+)(:[^:]*:[^:]*:)', string.gsub(ARGV[i], '^8589936739483647:', '')
     local digits, agent = string.match(mine, pattern)
-    local moved = pcall('GET', 'redlockd:moved:' .. redis.sha1hex(string.sub(digits, 1, 36)))
+    local hash = redis.sha1hex(string.sub(digits or '', 1, 36))
+    local moved = pcall('GET', 'redlockd:moved:' .. hash)
     local number, other = string.match(type(moved) == 'string' and moved or '', pattern)
     local later = number and (tonumber(number, 16) - tonumber(string.sub(digits, 37), 16)) % 65536
     if not number or later >= 32768 or later == 0 and other == agent then

@@ -11,7 +11,7 @@ if held == ARGV[1] then
 elseif held == false or held == ARGV[4] then
   local pattern, mine = '^(%x+)(:[^:]*:[^:]*:)', string.gsub(ARGV[1], '^8589936739483647:', '')
   local digits, agent = string.match(mine, pattern)
-  local hash = redis.sha1hex(string.sub(digits, 1, 36))
+  local hash = redis.sha1hex(string.sub(digits or '', 1, 36))
   local moved = not held and redis.pcall('GET', 'redlockd:moved:' .. hash)
   local number, other = string.match(type(moved) == 'string' and moved or '', pattern)
   local later = number and (tonumber(number, 16) - tonumber(string.sub(digits, 37), 16)) % 65536
