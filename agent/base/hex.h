@@ -21,13 +21,13 @@ static inline void hex_write(const void *bytes, size_t count, char *ret) {
 /* Writes the digits of a number, without leading zeros and a terminating zero. Returns how many. */
 static inline size_t hex_write_number(uint64_t number, char ret[HEX_NUMBER_DIGITS_MAX]) {
     static const char digits[] = "0123456789abcdef";
-    size_t count = 1;
+    size_t length = 1;
 
-    while (count < HEX_NUMBER_DIGITS_MAX && number >> 4 * count != 0)
-        count++;
-    for (size_t i = 0; i < count; i++)
-        ret[i] = digits[number >> 4 * (count - 1 - i) & 15];
-    return count;
+    while (length < HEX_NUMBER_DIGITS_MAX && number >> 4 * length != 0)
+        length++;
+    for (size_t i = 0; i < length; i++)
+        ret[i] = digits[number >> 4 * (length - 1 - i) & 15];
+    return length;
 }
 
 /* The value of one digit; -1 for any other character, upper case included. */
