@@ -1,0 +1,101 @@
+#include "lingering.h"
+
+#include <string.h>
+
+enum { HEALED_MS = 3000 /* of the calm: leases from before have been extended since */ };
+
+static struct view all[SIM_CLIENTS_MAX]; /* the last lease of each client that lingers, or has lingered */
+
+void lingering_reset(void) {
+    memset(all, 0, sizeof(all));
+}
+
+void lingering_forget(unsigned client) {
+    all[client].linger_until_ns = 0;
+}
+
+void lingering_begin(unsigned client) {
+    const struct view *view = &views[client];
+
+    all[client] = *view;
+    all[client].true_died_ns = sim_now_ns;
+    all[client].died_left_ns = view->deadline_ns - view_now_ns(view);
+    all[client].linger_least_ns = all[client].linger_until_ns =
+        view_now_ns(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
+}
+
+void lingering_restarted(const struct sim_agent *agent) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        struct view *view = &all[i];
+        if (view->linger_until_ns > 0 && view_agent(view) == agent &&
+            view->true_died_ns >= agent->stopped_ns)
+            view->linger_until_ns = instant_max(
+                view->linger_until_ns, view_now_ns(view) + (int64_t) view->terms.linger_ms * NS_PER_MS);
+        if (view->true_died_ns >
+            agent->stopped_ns) /* at that instant the former process may have seen the end */
+            view->linger_least_ns = view->linger_until_ns;
+    }
+}
+
+void lingering_check_granted(const struct view *granted) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &all[i];
+        if (view->linger_until_ns > 0 && view->name == granted->name &&
+            view_now_ns(view) < instant_min(view->linger_least_ns, view->deadline_ns))
+            violation("client %u is granted name %u, which lingers for client %u", view_index(granted),
+                      granted->name, i);
+    }
+}
+
+void lingering_check_extended(const struct sim_agent *agent, unsigned name,
+                              const uint8_t secret[SECRET_BYTES]) {
+    int64_t now_ns = clock_read(&agent->clock);
+
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &all[i];
+        if (view->linger_until_ns > 0 && view_agent(view) == agent && view->name == name &&
+            view_is_of(view, secret) && !front_has_holder(agent, name) && /* handed off meanwhile */
+            now_ns > view->linger_until_ns + 2 * MAIL_MS * NS_PER_MS &&
+            sim_now_ns > view_paused_until_ns(view) + MAIL_MS * NS_PER_MS)
+            violation("the lease of client %u lingers %lld ms after its end", i,
+                      (long long) ((now_ns - view->linger_until_ns) / NS_PER_MS));
+    }
+}
+
+/* A majority of the agent's nodes has the lease's key for a while yet. */
+static bool is_held_by_nodes(const struct view *view) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < view_agent(view)->n_nodes; i++) {
+        const struct sim_node *node = agent_node(view_agent(view), i);
+        count += node->data.keys[view->name].set && view_is_of(view, node->data.keys[view->name].secret) &&
+                 node_key_left_ns(node, view->name) > view_ttl_ns(view) / 8;
+    }
+    return count >= quorum_of(view_agent(view)->n_nodes);
+}
+
+/* By another program, whose key ends the lease: no rule applies. */
+static bool was_overwritten_since(int64_t true_ns) {
+    bool overwritten = false;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
+    return overwritten;
+}
+
+void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &all[i];
+        if (view->linger_until_ns == 0 || view->name != name || !view_is_of(view, secret) ||
+            was_overwritten_since(view->true_granted_ns))
+            continue;
+        int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
+        int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */
+        bool healed =
+            sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS && view->died_left_ns > round_ns;
+        if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
+            (healed && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS &&
+             agent_is_untroubled(view_agent(view)) && is_held_by_nodes(view)))
+            violation("a key is deleted while the lease of client %u lingers", i);
+    }
+}

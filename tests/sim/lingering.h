@@ -1,0 +1,22 @@
+/* Leases that linger: they last as long as was asked, and not longer. */
+#pragma once
+
+#include "view.h"
+
+void lingering_reset(void);
+void lingering_begin(unsigned client);  /* its session ended */
+void lingering_forget(unsigned client); /* it may resume that lease */
+
+/* A process continues: for it, what came without a process comes now. */
+void lingering_restarted(const struct sim_agent *agent);
+
+/* Processes that the holder of a lingering lease has started may still run when another client gets the
+ * name. */
+void lingering_check_granted(const struct view *granted);
+
+/* The agent sends an extension of the lease with this value. */
+void lingering_check_extended(const struct sim_agent *agent, unsigned name,
+                              const uint8_t secret[SECRET_BYTES]);
+
+/* A key with this value is about to be deleted. */
+void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]);

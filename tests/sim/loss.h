@@ -1,0 +1,12 @@
+/* at-risk and lost: for the right reason, and not by surprise. */
+#pragma once
+
+#include "view.h"
+
+/* The reason of this word. */
+enum reason loss_reason(unsigned client, const char *word);
+
+void loss_check_at_risk(struct view *view, enum reason reason);
+
+/* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
+void loss_check(const struct view *view, enum reason reason);
