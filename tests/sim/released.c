@@ -25,14 +25,17 @@ void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]) {
     next = (next + 1) % RELEASED_MAX;
 }
 
-/* The agent of the release may have handed the lease on. A node that lost its data has forgotten the RESUME.
- */
-void released_set_again(unsigned agent, unsigned node, const uint8_t secret[SECRET_BYTES],
+/* The agent of the release may have handed the lease on. A node that lost its data, or whose clock was set,
+ * has forgotten the RESUME. When a request is executed a ttl after it was sent, its agent has lost the
+ * lease, and extends nothing. */
+void released_set_again(unsigned agent, unsigned node, const struct sim_request *request,
                         int64_t true_sent_ns) {
+    if (sim_steps || sim_now_ns >= true_sent_ns + request->ttl_ms * NS_PER_MS)
+        return;
     for (unsigned i = 0; i < RELEASED_MAX; i++) {
         struct released *released = &all[i];
         if (released->true_ns == 0 || released->agent == agent || true_sent_ns < released->true_ns ||
-            memcmp(released->lease, secret, SECRET_LEASE_BYTES) != 0 ||
+            memcmp(released->lease, request->secret, SECRET_LEASE_BYTES) != 0 ||
             sim_nodes[node].lost_ns > released->true_ns - SIM_LONGEST_TTL_MS * NS_PER_MS)
             continue;
         released->set_again |= node_set_of(node);

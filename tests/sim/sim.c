@@ -130,8 +130,7 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         request.fence_skew_ms = sim_agents[call->agent].fence_skew_ms;
         ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
         if (ret->as.answer.replies[i].kind == VOTE_REPAIRED)
-            released_set_again(call->agent, (unsigned) (node - sim_nodes), request.secret,
-                               call->true_sent_ns);
+            released_set_again(call->agent, (unsigned) (node - sim_nodes), &request, call->true_sent_ns);
         if (ret->as.answer.replies[i].time_us >= 0)
             ret->time_us = ret->as.answer.replies[i].time_us;
     }
