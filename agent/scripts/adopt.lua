@@ -5,9 +5,9 @@
 -- 1 replaced and extended, 2 missing, 0 another's, or the text of the error when the node rejects writes. An
 -- error unless the node's epoch is the one that the agent trusts.
 -- The key redlockd:moved:HASH notes, by a hash of the digits that all values of the lease share, the number
--- and the agent of a resumed lease: extend sets no missing key again for another one. The note outlives what
--- a former agent may consider the lease's deadline: that agent may have extended the lease on a node that
--- this script reaches almost a ttl after the first one.
+-- and the agent of a resumed lease: extend sets no missing key again for another one. The note lasts two
+-- ttls: the former agent can extend the lease until this script has run on a majority, almost a ttl after
+-- the first node, and then holds the lease for another ttl.
 local n = #KEYS - 1
 if redis.pcall('GET', KEYS[n + 1]) ~= ARGV[2 * n + 1] then return redis.error_reply('EPOCH changed') end
 local agents = ARGV[2 * n + 2]

@@ -226,22 +226,54 @@ def test_slow_resume():
     new.kill()
 
 
+def test_handed_off_and_released_elsewhere():
+    """A node hangs, so the former agent still writes the second holder's value with each extension."""
+    old, new = lab.Agent(nodes), lab.Agent(nodes)
+    new.wait_voting(3)
+    clients = [old.client(3) for _ in range(3)]
+    grant = clients[0].acquire("handed-off", "TTL", 4000)
+    for i, client in enumerate(clients[1:]):
+        client.send("ACQUIRE", "handed-off", "TTL", 4000, "WAIT", -1, *(["RESUMABLE"] if i else []))
+        lab.wait_for(lambda: old.status()["waiters"] == i + 1, what="the waiter")
+    nodes[2].stop()
+    clients[0].call("RELEASE", grant["id"])
+    grant = clients[1].reply()
+    before = nodes[0].call("GET", "handed-off")
+    clients[1].call("RELEASE", grant["id"])
+    second = clients[2]
+    grant = lab.as_map(second.reply())
+    equal(old.status()["handoffs"], 1, "a lease is handed off, and a node hangs")
+    lab.wait_for(lambda: before not in [node.call("GET", "handed-off") for node in nodes[:2]],
+                 what="the second holder's value")
+    mover = new.client(3)
+    resumed = mover.call("RESUME", "handed-off", grant["secret"])
+    ok(isinstance(resumed, dict), "the second holder resumes the lease at another agent")
+    equal(mover.call("RELEASE", resumed["id"]), 1, "and releases it there")
+    equal(second.push("lost")[1:3], [grant["id"], "taken"], "its former session gets `lost`, `taken`")
+    equal(lab.keys_on(nodes[:2], "handed-off"), 0, "and the former agent has set no key again")
+    nodes[2].cont()
+    old.kill()
+    new.kill()
+
+
+def set_again(client, grant, node):
+    """Whether a lease goes on whose key is deleted on a node."""
+    node.call("DEL", "repaired")
+    lab.wait_for(lambda: lab.keys_on(nodes, "repaired") == 3, what="the repair")
+    return client.call("CHECK", grant["id"]) > 0
+
+
 def test_repaired_after_resume():
     """What keeps a former agent from setting a key again does not keep the present one."""
     old, new = lab.Agent(nodes), lab.Agent(nodes)
-    client = old.client(3)
+    client, mover = old.client(3), new.client(3)
     grant = client.acquire("repaired", "TTL", 2000, "RESUMABLE")
-    mover = new.client(3)
     resumed = mover.call("RESUME", "repaired", grant["secret"])
-    nodes[0].call("DEL", "repaired")
-    lab.wait_for(lambda: lab.keys_on(nodes, "repaired") == 3, what="the repair")
-    ok(mover.call("CHECK", resumed["id"]) > 0, "the agent that resumed a lease sets a missing key again")
+    ok(set_again(mover, resumed, nodes[0]), "the agent that resumed a lease sets a missing key again")
     client.close()
     client = old.client(3)
     grant = client.call("RESUME", "repaired", resumed["secret"])
-    nodes[1].call("DEL", "repaired")
-    lab.wait_for(lambda: lab.keys_on(nodes, "repaired") == 3, what="the repair")
-    ok(client.call("CHECK", grant["id"]) > 0, "so does the first agent when the lease has come back")
+    ok(set_again(client, grant, nodes[1]), "so does the first agent when the lease has come back")
     old.kill()
     new.kill()
 
@@ -325,7 +357,8 @@ def test_bad_secrets():
 
 try:
     main(test_agent_killed, test_no_resume, test_too_late, test_strangers, test_old_agent_lives,
-         test_released_elsewhere, test_unread_resume, test_slow_resume, test_repaired_after_resume,
+         test_released_elsewhere, test_unread_resume, test_slow_resume,
+         test_handed_off_and_released_elsewhere, test_repaired_after_resume,
          test_old_secrets, test_nodes_away, test_bad_secrets)
 finally:
     for node in nodes:

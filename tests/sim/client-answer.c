@@ -135,7 +135,7 @@ void client_answer_read_pages(const struct sim_agent *agent) {
             continue;
         int64_t deadline_ns = answer_page_deadline(front_page(i), client->slot, client->id);
         if (!exclusion_holds(client) || deadline_ns == 0)
-            client->holding = false; /* what is over stays over */
+            client->holding = false; /* an ended lease does not begin again */
         else
             see_deadline(client, deadline_ns);
     }

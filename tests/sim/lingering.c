@@ -19,7 +19,7 @@ void lingering_begin(unsigned client) {
 
     all[client] = *view;
     all[client].true_died_ns = sim_now_ns;
-    all[client].died_left_ns = view->deadline_ns - view_now_ns(view);
+    all[client].left_at_death_ns = view->deadline_ns - view_now_ns(view);
     all[client].linger_least_ns = all[client].linger_until_ns =
         view_now_ns(view) + (int64_t) view->terms.linger_ms * NS_PER_MS;
 }
@@ -91,8 +91,8 @@ void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) 
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */
-        bool healed =
-            sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS && view->died_left_ns > round_ns;
+        bool healed = sim_calm && sim_now_ns > sim_calm_ns + HEALED_MS * NS_PER_MS &&
+                      view->left_at_death_ns > round_ns;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (healed && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS &&
              agent_is_untroubled(view_agent(view)) && is_held_by_nodes(view)))

@@ -18,5 +18,5 @@ void lingering_check_granted(const struct view *granted);
 void lingering_check_extended(const struct sim_agent *agent, unsigned name,
                               const uint8_t secret[SECRET_BYTES]);
 
-/* A key with this value is about to be deleted. */
+/* Call before a node deletes a key with this value. */
 void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]);

@@ -27,7 +27,8 @@ struct view {
     int64_t wait_ms;
     int64_t true_asked_ns;
     uint64_t order; /* of the requests of all clients */
-    bool unordered; /* no process took the request at that time, or one was killed with its grant */
+    bool unordered; /* no agent read the request when it was sent, or the agent was killed with
+                       its grant: its place in the queue is unknown */
     int64_t deadline_ns;
     int64_t true_reported_ns; /* when that deadline was reported */
     int64_t granted_ns, true_granted_ns;
@@ -39,7 +40,7 @@ struct view {
     bool late;                     /* its deadline was near when it was reported */
     unsigned risks;                /* a bit for each reason since then */
     int64_t linger_until_ns, linger_least_ns, true_died_ns;
-    int64_t died_left_ns; /* what was left of the lease when its client died */
+    int64_t left_at_death_ns; /* the lease's validity when its client died */
     int64_t true_released_ns;
     bool untroubled;                  /* its agent, at the release */
     bool crossed;                     /* the lease, or the request, ended before the release arrived */
@@ -75,5 +76,6 @@ bool view_was_paused(const struct view *view);
 /* No process was there to warn of the end, or to send the `extended` of the last report. */
 bool view_was_restarted(const struct view *view);
 
-/* A delay of the mail takes most of what is left after a failed extension, or after a late one. */
+/* Little time is left after a failed or late extension: a delay between front and keeper may take most of
+ * it. */
 bool view_is_short(const struct view *view);

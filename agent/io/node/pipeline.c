@@ -71,7 +71,7 @@ static int take_reply(redisContext *context, void **ret) {
 
     if (!reader->buf)
         return r; /* after an error of the protocol */
-    /* What is before `begin` is cleared already. */
+    /* The bytes before `begin` are cleared already. */
     if (reader->pos > begin)
         secret_clear(reader->buf + begin, reader->pos - begin);
     if (reader->len < end)
