@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -207,7 +208,26 @@ int connection_forked(struct redlock *connection) {
     return REDLOCK_FORKED;
 }
 
-int connection_open(const char *path, int *ret_fd) {
+/* Waits for a place in the backlog, which the kernel gives to its callers in turn. As connect(2). */
+static int connect_by(int fd, const struct sockaddr_un *address, int64_t until_ns) {
+    int64_t left_us = (until_ns - connection_now_ns()) / 1000;
+    const struct timeval left = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+
+    if (left_us <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof(left)) < 0 || fcntl(fd, F_SETFL, 0) < 0)
+        return -1;
+    int r = connect(fd, (const struct sockaddr *) address, sizeof(*address));
+    int saved_errno = errno;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return -1;
+    errno = saved_errno;
+    return r;
+}
+
+int connection_open(const char *path, int64_t until_ns, int *ret_fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
     if (strlen(path) >= sizeof(address.sun_path)) {
@@ -218,8 +238,11 @@ int connection_open(const char *path, int *ret_fd) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return REDLOCK_SYSTEM;
-    /* EAGAIN: the socket's backlog is full: an agent listens, but does not accept. */
-    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0) {
+    int r = connect(fd, (const struct sockaddr *) &address, sizeof(address));
+    /* EAGAIN: the socket's backlog is full. An agent listens, and is flooded, stopped or stuck. */
+    while (r < 0 && (errno == EINTR || (errno == EAGAIN && connection_now_ns() < until_ns)))
+        r = connect_by(fd, &address, until_ns);
+    if (r < 0) {
         int error = errno == EAGAIN ? REDLOCK_NO_ANSWER : REDLOCK_AGENT_AWAY, saved_errno = errno;
         (void) close(fd);
         errno = saved_errno;
@@ -245,7 +268,10 @@ void connection_try_again(struct redlock *connection, int64_t at_ns) {
     fail_overdue(connection, at_ns);
     if (client->over || at_ns < connection->retry_ns)
         return;
-    if (connection_open(connection->socket_path, &connection->fd) != REDLOCK_OK) {
+    int error = connection_open(connection->socket_path, 0, &connection->fd);
+    if (error == REDLOCK_NO_ANSWER)
+        connection->retry_delay_ms = RETRY_MS_MIN; /* an agent listens: its backlog is full for a moment */
+    if (error != REDLOCK_OK) {
         retry_later(connection, at_ns);
         return;
     }

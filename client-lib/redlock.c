@@ -81,7 +81,8 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     if (error == REDLOCK_OK && !connection->socket_path)
         error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)
-        error = connection_open(connection->socket_path, &connection->fd);
+        error = connection_open(connection->socket_path, connection_answer_until_ns(connection),
+                                &connection->fd);
     if (error == REDLOCK_OK)
         error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
     if (error != REDLOCK_OK) {

@@ -9,7 +9,7 @@ from results import target
 from world import Job, World, in_turns, lab, load
 
 USER = 65533  # not root, which has no limits
-KINDS = [form for form in floods.FORMS if form not in ("pipelined", "everywhere")]
+KINDS = [form for form in floods.FORMS if form not in ("pipelined", "everywhere")] + [floods.CONNECTING]
 WITHOUT = "without"
 BUSY = "a busy process"  # of another user, that has nothing to do with the agent
 

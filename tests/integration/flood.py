@@ -1,5 +1,5 @@
 """flood.py SOCKET FORM SECONDS: sends an agent far more than it can serve, from a process of another user if
-possible. FORMS has what there is. For the tests and the benchmark."""
+possible. FORMS has what there is, and CONNECTING. For the tests and the benchmark."""
 
 import ctypes
 import itertools
@@ -87,6 +87,16 @@ def send_all_the_time(flows, seconds):
                 watch(flow)
 
 
+CONNECTING = "connecting"
+
+
+def connect_all_the_time(socket_path, seconds):
+    """As a program does that tries again at once, whatever it gets."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        connect(socket_path).close()
+
+
 # --- what each connection sends ---
 
 def in_chunks(requests):
@@ -161,7 +171,10 @@ def main(socket_path, form, seconds):
     if os.getuid() == 0:
         os.setresuid(NOBODY, NOBODY, NOBODY)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    send_all_the_time(FORMS[form](socket_path), float(seconds))
+    if form == CONNECTING:
+        connect_all_the_time(socket_path, float(seconds))
+    else:
+        send_all_the_time(FORMS[form](socket_path), float(seconds))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -124,13 +125,35 @@ def test_not_names():
     equal(run("n" * 512)[0], 0, "the longest name")
 
 
+def fill_backlog(socket_path):
+    """With connections that are closed again: they keep their places until the agent accepts them."""
+    for _ in range(10000):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.setblocking(False)
+            try:
+                connection.connect(socket_path)
+            except BlockingIOError:
+                return
+    raise RuntimeError("the backlog has no end")
+
+
+def state_of(process):
+    with open("/proc/%d/stat" % process.pid) as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def test_stopped_agent():
     stuck = lab.Agent(nodes)
     stuck.stop()
     status, _, errors = lab.redlock_run(stuck, "run", "-n", "x", "--", "true")
     equal(status, 69, "69: an agent that is stopped")
     ok("the agent does not answer; is it stopped, or stuck?" in errors, errors.strip())
+    fill_backlog(stuck.socket_path)
+    process = lab.redlock(stuck, "run", "-n", "x", "--", "true")
+    lab.wait_for(lambda: state_of(process) in "SZ", 5, "redlock to sleep")
     stuck.cont()
+    equal((*process.communicate(), process.returncode), ("", "", 0),
+          "an agent with a full backlog: redlock waits for its turn")
     stuck.terminate()
 
 

@@ -52,6 +52,34 @@ def test_connections():
     meanwhile("everywhere", 4, "a thousand connections")
 
 
+def test_connecting():
+    """Programs that connect all the time fill the socket's backlog: others wait for their turn."""
+    beside = lab.Agent(nodes)
+    beside.wait_voting(3)
+    holder = beside.client(3)
+    held = [holder.acquire("connecting-%d" % i, "TTL", TTL_MS)["id"] for i in range(LEASES)]
+    floods = [lab.spawn([sys.executable, flood.__file__, beside.socket_path, flood.CONNECTING, "6"])
+              for _ in range(3)]
+    lab.wait_for(lambda: "connections a second" in beside.log_text(), 6, "the line in the log")
+    results, times = [], []
+    while all(process.poll() is None for process in floods) and len(results) < 20:
+        begun = lab.now()
+        results.append(lab.redlock_run(beside, "run", "-n", "r%d" % len(results), "--", "true"))
+        times.append(lab.now() - begun)
+    ok(len(results) > 5, "%d times redlock(1) connects meanwhile" % len(results))
+    equal(set(results), {(0, "", "")}, "and each time it gets a lease")
+    ok(max(times) < lab.SCALE, "each within a second (median %.0f ms, at most %.0f)" %
+       (1e3 * lab.median(times), 1e3 * max(times)))
+    equal([id for id in held if holder.call("CHECK", id) == 0], [], "no lease is lost")
+    for process in floods:
+        equal(process.wait(), 0, "a flood's connections wait, too")
+    lines = [line for line in beside.log_text().splitlines() if "connections a second" in line]
+    equal(len(lines), 1, "the flood is logged once")
+    ok(any("by process %d of user" % process.pid in lines[0] for process in floods), lines[0])
+    holder.close()
+    beside.terminate()
+
+
 def pauses():
     client = agent.client(3)
     text = client.call("METRICS")
@@ -305,5 +333,5 @@ def test_memory():
     ok(True, "the memory of a thousand half requests is freed with them")
 
 
-main(test_memory, test_pipelined, test_connections, test_listings, test_leader, test_max_work,
-     test_answers, test_subscription, test_slow_node, test_state_slow)
+main(test_memory, test_pipelined, test_connections, test_connecting, test_listings, test_leader,
+     test_max_work, test_answers, test_subscription, test_slow_node, test_state_slow)

@@ -19,6 +19,7 @@
 #include "io/client/page-memory.h"
 #include "io/client/peer-cred.h"
 #include "io/client/peer-unit.h"
+#include "io/client/socket-queue.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
 #include "local/disconnect.h"
@@ -314,6 +315,12 @@ void conn_flush(struct conn_table *table, instant_ns now_ns) {
 
 /* --- events --- */
 
+/* The client has closed the connection, and asks nothing any more. If such sessions waited for their user's
+ * share of the work, a client that connects again and again would use up its user's sessions. */
+static bool is_gone(const struct conn *conn) {
+    return conn->hung_up && conn->input_length == 0 && socket_queue_is_empty(conn->fd);
+}
+
 static void on_socket(struct poller_target *target, uint32_t revents) {
     struct conn *conn = list_entry(target, struct conn, target);
 
@@ -327,6 +334,10 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
         conn->hung_up = true;
     if (revents & EPOLLOUT)
         conn_output_unblock(conn);
+    if (is_gone(conn)) {
+        list_unlink(&conn->ready_link);
+        fair_queue_add_first(&conn->table->ready, &conn->ready_link);
+    }
     conn_queue(conn);
 }
 

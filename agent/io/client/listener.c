@@ -1,6 +1,7 @@
 #include "io/client/listener.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -11,17 +12,37 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "io/client/peer-cred.h"
 #include "io/loop/clock.h"
 #include "io/loop/log-limit.h"
+#include "io/loop/log.h"
 #include "io/loop/loop.h"
 
-enum { ACCEPTS_PER_TURN = 4, BACKLOG = 4096, PAUSE_MS = 100 };
+/* Connections are accepted at a limited rate after a burst. Further ones wait in the backlog, and then their
+ * clients in connect(2). Without a limit, a program that connects and closes all the time keeps a processor
+ * busy, and the front another one. All users' connections wait in the backlog in the order of their arrival,
+ * so in a flood the backlog is short: a full one takes 51 ms. */
+enum {
+    ACCEPTS_PER_TURN = 4,
+    ACCEPTS_PER_S = 5000,
+    ACCEPTS_BURST = 1000,
+    BACKLOG = 4096,
+    BACKLOG_IN_FLOOD = 256,
+    PACE_MS = 10,
+    PAUSE_MS = 100,
+    FLOOD_S = 10, /* a flood is over when no connection had to wait for so long */
+};
+#define ACCEPT_NS (NS_PER_S / ACCEPTS_PER_S)
 
 struct listener {
     int fd;
     int reserve_fd; /* closed to accept and reject a client when descriptors have run out */
     sd_event_source *source;
     sd_event_source *resume;
+    instant_ns paid_ns;  /* when the rate covers the connections so far */
+    instant_ns paced_ns; /* when connections last had to wait for the rate */
+    bool in_flood;
+    unsigned rest; /* of the long backlog: connections that don't wait for the rate */
     struct log_limit log;
     void (*on_client)(void *userdata, int fd);
     void (*on_full)(void *userdata, int fd);
@@ -152,6 +173,12 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
     return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS); /* no memory */
 }
 
+static int pause_until(struct listener *listener, instant_ns at_ns) {
+    int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
+
+    return r < 0 ? r : loop_set_timer(listener->resume, at_ns);
+}
+
 /* The listener stays readable, but accept(2) fails: pauses instead of spinning. */
 static int pause_listening(struct listener *listener, int error) {
     log_limit_write(&listener->log, clock_now_ns(),
@@ -159,10 +186,46 @@ static int pause_listening(struct listener *listener, int error) {
                     PAUSE_MS);
     if (error == EMFILE || error == ENFILE)
         reject_one(listener);
-    int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
-    if (r < 0)
-        return r;
-    return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS);
+    return pause_until(listener, clock_now_ns() + PAUSE_MS * NS_PER_MS);
+}
+
+/* Without an effect if listen(2) fails: then others wait longer. */
+static void set_backlog(struct listener *listener, int connections) {
+    (void) listen(listener->fd, connections);
+}
+
+static void begin_flood(struct listener *listener, int client_fd) {
+    struct ucred peer;
+
+    listener->in_flood = true;
+    listener->rest = BACKLOG;
+    set_backlog(listener, BACKLOG_IN_FLOOD);
+    if (peer_cred_identify(client_fd, &peer) >= 0)
+        log_warning("socket: more than %d connections a second, the latest by process %ld of user %u: "
+                    "connections wait until there are fewer",
+                    ACCEPTS_PER_S, (long) peer.pid, peer.uid);
+}
+
+static void end_flood(struct listener *listener) {
+    listener->in_flood = false;
+    set_backlog(listener, BACKLOG);
+}
+
+/* Counts the connection. True: the next ones have to wait. */
+static bool is_too_fast(struct listener *listener, int client_fd, instant_ns now_ns) {
+    instant_ns paid_ns = instant_max(listener->paid_ns, now_ns - ACCEPTS_BURST * ACCEPT_NS) + ACCEPT_NS;
+
+    listener->paid_ns = instant_min(paid_ns, now_ns + ACCEPT_NS);
+    if (paid_ns > now_ns) {
+        if (!listener->in_flood)
+            begin_flood(listener, client_fd);
+        listener->paced_ns = now_ns;
+    } else if (listener->in_flood && now_ns - listener->paced_ns > FLOOD_S * NS_PER_S) {
+        end_flood(listener);
+    }
+    if (listener->rest > 0)
+        listener->rest--;
+    return paid_ns > now_ns && listener->rest == 0;
 }
 
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -173,7 +236,11 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
     for (unsigned i = 0; i < ACCEPTS_PER_TURN; i++) {
         int client_fd = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (client_fd >= 0) {
+            instant_ns now_ns = clock_now_ns();
+            bool too_fast = is_too_fast(listener, client_fd, now_ns);
             listener->on_client(listener->userdata, client_fd);
+            if (too_fast)
+                return pause_until(listener, now_ns + PACE_MS * NS_PER_MS);
             continue;
         }
         if (errno == EAGAIN)

@@ -1,4 +1,4 @@
-/* The send queue of a Unix stream socket, see unix(7), SIOCOUTQ. */
+/* The queues of a Unix stream socket, see unix(7), SIOCINQ and SIOCOUTQ. */
 #pragma once
 
 #include <linux/sockios.h>
@@ -11,4 +11,11 @@ static inline bool socket_queue_is_read(int fd) {
     int unread = 0;
 
     return ioctl(fd, SIOCOUTQ, &unread) < 0 || unread <= 1;
+}
+
+/* Whether nothing is left to receive; false if the kernel does not report it. */
+static inline bool socket_queue_is_empty(int fd) {
+    int unread = 0;
+
+    return ioctl(fd, SIOCINQ, &unread) == 0 && unread == 0;
 }
