@@ -270,6 +270,7 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
                           .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
     listener->reserve_fd = -1;
     take_reserve(listener);
+    set_backlog(listener, BACKLOG); /* a former process may have left it short */
     int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
     if (r >= 0)
         r = sd_event_source_set_priority(listener->source, LOOP_PRIORITY_LISTENER);
