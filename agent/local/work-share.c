@@ -1,7 +1,5 @@
 #include "local/work-share.h"
 
-#include <stdbool.h>
-
 #define OTHERS_NS (WORK_SHARE_OTHERS_MS * NS_PER_MS)
 
 void work_share_init(struct work_share *share, unsigned units_per_s) {
@@ -27,6 +25,10 @@ void work_share_note(struct work_share *share, uint8_t account, unsigned units, 
         share->other_ns = share->latest_ns;
     share->latest = account;
     share->latest_ns = now_ns;
+}
+
+bool work_share_is_shared(const struct work_share *share, instant_ns now_ns) {
+    return now_ns - share->latest_ns < OTHERS_NS && now_ns - share->other_ns < OTHERS_NS;
 }
 
 instant_ns work_share_due_ns(const struct work_share *share, uint8_t account, instant_ns now_ns) {

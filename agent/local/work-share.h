@@ -8,6 +8,7 @@
  * the quota (quota.h). Owned by the front thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/instant.h"
@@ -42,6 +43,9 @@ void work_share_init(struct work_share *share, unsigned units_per_s);
 
 /* The front has done so many units of work for the user; 0: work that the share does not count. */
 void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns);
+
+/* Whether several users have asked within WORK_SHARE_OTHERS_MS. */
+bool work_share_is_shared(const struct work_share *share, instant_ns now_ns);
 
 /* When the front may work for the user again; 0: at once. */
 instant_ns work_share_due_ns(const struct work_share *share, uint8_t account, instant_ns now_ns);

@@ -100,8 +100,10 @@ static void test_others(void) {
     ok(pause_of(ALICE) > 0, "within a second after it asked");
     now_ns += 1;
     is_int(pause_of(ALICE), 0, "then the user is alone");
+    ok(!work_share_is_shared(&share, now_ns), "and shares with nobody");
     work(CAROL, 1);
     ok(pause_of(ALICE) > 0, "until a third user asks");
+    ok(work_share_is_shared(&share, now_ns), "with whom it shares");
     keep_busy();
     ok(pause_of(ALICE) > 0, "work of its own does not make a user alone");
     work(CAROL, 1);

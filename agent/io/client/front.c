@@ -390,8 +390,8 @@ static int set_up(struct front *front) {
     if (r >= 0)
         r = add_signal(front, SIGHUP, on_reload);
     if (r >= 0)
-        r = listener_new(front->event, cleanup_steal_fd(&front->config.listen_fd), on_client, on_full, front,
-                         &front->listener);
+        r = listener_new(front->event, cleanup_steal_fd(&front->config.listen_fd), &front->layer.state.work,
+                         on_client, on_full, front, &front->listener);
     if (r >= 0)
         r = keeper_set_start(&front->keepers, front->config.config, front->config.agent_id, requests_max,
                              front->poller);

@@ -18,24 +18,24 @@
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
 
-/* Connections are accepted at a limited rate after a burst. Further ones wait in the backlog, and then their
- * clients in connect(2). Without a limit, a program that connects and closes all the time keeps a processor
- * busy, and the front another one. All users' connections wait in the backlog in the order of their arrival,
- * so in a flood the backlog is short: a full one takes 51 ms. */
+/* While several users ask, all users together get as many connections a second as the work share of one user
+ * allows, after a burst. Further ones wait in the backlog, and then their clients in connect(2): otherwise a
+ * program that connects and closes all the time keeps a processor busy, and the front another one. All
+ * users' connections wait in the order of their arrival, so in a flood the backlog is short: with the
+ * default max_work a full one takes 51 ms. */
 enum {
     ACCEPTS_PER_TURN = 4,
-    ACCEPTS_PER_S = 5000,
-    ACCEPTS_BURST = 1000,
+    ACCEPTS_BURST = 256,
     BACKLOG = 4096,
-    BACKLOG_IN_FLOOD = 256,
+    BACKLOG_IN_FLOOD = 64,
     PACE_MS = 10,
     PAUSE_MS = 100,
     FLOOD_S = 10, /* a flood is over when no connection had to wait for so long */
 };
-#define ACCEPT_NS (NS_PER_S / ACCEPTS_PER_S)
 
 struct listener {
     int fd;
+    const struct work_share *share;
     int reserve_fd; /* closed to accept and reject a client when descriptors have run out */
     sd_event_source *source;
     sd_event_source *resume;
@@ -201,9 +201,9 @@ static void begin_flood(struct listener *listener, int client_fd) {
     listener->rest = BACKLOG;
     set_backlog(listener, BACKLOG_IN_FLOOD);
     if (peer_cred_identify(client_fd, &peer) >= 0)
-        log_warning("socket: more than %d connections a second, the latest by process %ld of user %u: "
+        log_warning("socket: more than %u connections a second, the latest by process %ld of user %u: "
                     "connections wait until there are fewer",
-                    ACCEPTS_PER_S, (long) peer.pid, peer.uid);
+                    listener->share->units_per_s / WORK_SHARE_CONNECTION, (long) peer.pid, peer.uid);
 }
 
 static void end_flood(struct listener *listener) {
@@ -213,10 +213,12 @@ static void end_flood(struct listener *listener) {
 
 /* Counts the connection. True: the next ones have to wait. */
 static bool is_too_fast(struct listener *listener, int client_fd, instant_ns now_ns) {
-    instant_ns paid_ns = instant_max(listener->paid_ns, now_ns - ACCEPTS_BURST * ACCEPT_NS) + ACCEPT_NS;
+    int64_t each_ns = NS_PER_S * WORK_SHARE_CONNECTION / listener->share->units_per_s;
+    instant_ns paid_ns = instant_max(listener->paid_ns, now_ns - ACCEPTS_BURST * each_ns) + each_ns;
+    bool too_fast = paid_ns > now_ns && work_share_is_shared(listener->share, now_ns);
 
-    listener->paid_ns = instant_min(paid_ns, now_ns + ACCEPT_NS);
-    if (paid_ns > now_ns) {
+    listener->paid_ns = instant_min(paid_ns, now_ns + each_ns);
+    if (too_fast) {
         if (!listener->in_flood)
             begin_flood(listener, client_fd);
         listener->paced_ns = now_ns;
@@ -225,7 +227,7 @@ static bool is_too_fast(struct listener *listener, int client_fd, instant_ns now
     }
     if (listener->rest > 0)
         listener->rest--;
-    return paid_ns > now_ns && listener->rest == 0;
+    return too_fast && listener->rest == 0;
 }
 
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -254,8 +256,9 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
     return 0;
 }
 
-int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
-                 void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret) {
+int listener_new(sd_event *event, int fd, const struct work_share *share,
+                 void (*on_client)(void *userdata, int fd), void (*on_full)(void *userdata, int fd),
+                 void *userdata, struct listener **ret) {
     struct listener *listener = calloc(1, sizeof(*listener));
 
     if (!listener) {
@@ -264,6 +267,7 @@ int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int 
     }
     *listener =
         (struct listener){.fd = fd,
+                          .share = share,
                           .on_client = on_client,
                           .on_full = on_full,
                           .userdata = userdata,

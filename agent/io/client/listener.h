@@ -4,6 +4,8 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
+#include "local/work-share.h"
+
 struct listener;
 
 /* Listens on `path` with this mode and group ((gid_t) -1: the process's own), in place of a stale socket
@@ -18,9 +20,10 @@ int listener_remove_stale(const char *path);
 int listener_set_access(const char *path, mode_t mode, gid_t group);
 
 /* Owns the listening descriptor in any case; accepts nothing before listener_enable(). `on_client` gets each
- * connection, `on_full` a connection that can't be served for want of descriptors; each owns it. 0 or a
- * negative errno. */
-int listener_new(sd_event *event, int fd, void (*on_client)(void *userdata, int fd),
-                 void (*on_full)(void *userdata, int fd), void *userdata, struct listener **ret);
+ * connection, `on_full` a connection that can't be served for want of descriptors; each owns it. `share`
+ * sets the rate while several users ask, and must stay. 0 or a negative errno. */
+int listener_new(sd_event *event, int fd, const struct work_share *share,
+                 void (*on_client)(void *userdata, int fd), void (*on_full)(void *userdata, int fd),
+                 void *userdata, struct listener **ret);
 int listener_enable(struct listener *listener);
 struct listener *listener_free(struct listener *listener);
