@@ -34,8 +34,9 @@ CALLS_MAX = {"epoll_wait": 10}  # the agent polls before it sleeps
 # libconfuse and the C library's name service do not check for NULL from malloc(3), and hiredis 0.14 ends the
 # process then.
 BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate|nss_database_reload")
-# glibc's resolver remembers that this list once had no memory: the process resolves no name again.
-UNRESOLVED = re.compile("resolv_conf_array_add")
+# glibc's resolver remembers that this list once had no memory, and keeps its lock if its table had none: the
+# process resolves no name again.
+UNRESOLVED = re.compile("resolv_conf_array_add|get_locked_global")
 # While these last, an agent answers in order that it can't serve.
 UNSERVED = {("accept4", None), ("eventfd", "start with host names")}
 WORKERS = os.cpu_count() or 1
