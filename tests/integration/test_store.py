@@ -277,8 +277,8 @@ def test_killed_twice():
     agent.kill()
     for node in nodes[1:]:
         node.cont()
-        for _ in range(2):
-            node.call("PING")  # before the second answer, the node has executed what it got while it was stopped
+        for _ in range(2):  # before the second answer, the node executes what it got while it was stopped
+            node.call("PING")
     agent.start()
     equal(client.reply()["name"], "twice", "ACQUIRE is answered two processes later")
     within(lab.now() - begun, 0, 5 * lab.SCALE, "before the keys of the first process expire, in seconds")
