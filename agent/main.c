@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -252,6 +253,20 @@ static int block_signals(void) {
     return sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ? -errno : 0;
 }
 
+/* A soft limit is for programs that use select(2). The agent does not. */
+static void raise_descriptor_limit(unsigned max_sessions) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max < 2 * (rlim_t) max_sessions)
+        log_warning(
+            "max_sessions = %u: the agent needs two descriptors for each session, and may have %llu: "
+            "raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
+            max_sessions, (unsigned long long) limit.rlim_max);
+}
+
 /* 8 hex digits that distinguish this process's leases from those of a former one. */
 static int make_agent_id(char ret[9]) {
     uint32_t number;
@@ -293,6 +308,7 @@ static int serve(const struct options *options, struct config *config) {
     int r = prepare(agent_id);
     if (r != EXIT_SUCCESS)
         return r;
+    raise_descriptor_limit(config->max_sessions);
     /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;

@@ -211,6 +211,23 @@ def test_rejected_without_descriptors():
     agent.kill()
 
 
+def test_descriptor_limit():
+    """The soft limit of a shell is 1,024, the hard one much higher."""
+    if not shutil.which("prlimit"):
+        skip("an agent with a low limit of descriptors", "no prlimit here")
+        return
+    text = "max_sessions = %d: the agent needs two descriptors for each session, and may have 2048"
+    for max_sessions in 1000, 1025:
+        agent = lab.Agent(nodes, "max_sessions = %d" % max_sessions, prefix=["prlimit", "--nofile=64:2048"])
+        clients = [agent.client() for _ in range(100)]
+        equal([client.call("PING") for client in clients], ["PONG"] * 100, "the soft limit is no limit")
+        equal(text % max_sessions in agent.log_text(), max_sessions > 1024,
+              "%d sessions: a line in the log if the hard one is too low" % max_sessions)
+        for client in clients:
+            client.close()
+        agent.terminate()
+
+
 def test_unread_grant():
     """A stopped process does not read, but may read what was sent at any later moment."""
     agent = lab.Agent(nodes, lab.UNHURRIED)
@@ -338,6 +355,7 @@ def test_no_memory_for_a_reply():
     failing.kill()
 
 
-main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_malformed, test_unread_grant,
-     test_unread_grant_at_the_next_process, test_busy_reader, test_reading_side_closed, test_log_flood,
-     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached, test_no_memory_for_a_reply)
+main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit, test_malformed,
+     test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader, test_reading_side_closed,
+     test_log_flood, test_page_that_cannot_be_passed, test_store_that_cannot_be_reached,
+     test_no_memory_for_a_reply)
