@@ -259,12 +259,15 @@ static void raise_descriptor_limit(unsigned max_sessions) {
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
+    rlim_t soft = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max < 2 * (rlim_t) max_sessions)
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        limit.rlim_cur = soft;
+    if (limit.rlim_cur < 2 * (rlim_t) max_sessions)
         log_warning(
             "max_sessions = %u: the agent needs two descriptors for each session, and may have %llu: "
             "raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
-            max_sessions, (unsigned long long) limit.rlim_max);
+            max_sessions, (unsigned long long) limit.rlim_cur);
 }
 
 /* 8 hex digits that distinguish this process's leases from those of a former one. */

@@ -55,12 +55,12 @@ int connection_receive(struct redlock *connection);
 /* REDLOCK_FORKED, with a text, in a forked child; else REDLOCK_OK. */
 int connection_forked(struct redlock *connection);
 
-/* Connects a socket. While the backlog of an agent's socket is full, waits until `until_ns`. REDLOCK_OK,
- * REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER or REDLOCK_SYSTEM, with errno. */
-int connection_open(const char *path, int64_t until_ns, int *ret_fd);
+/* Connects a socket. While the backlog of an agent's socket is full, waits for up to `wait_ns`; 0 or less:
+ * does not wait. REDLOCK_OK, REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER or REDLOCK_SYSTEM, with errno. */
+int connection_open(const char *path, int64_t wait_ns, int *ret_fd);
 
-/* Reconnects if an attempt is due. */
-void connection_try_again(struct redlock *connection, int64_t at_ns);
+/* Reconnects if an attempt is due, with connection_open(). */
+void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wait_ns);
 
 /* Processes input, output and reconnects until *what equals `wanted`. REDLOCK_OK; at `until_ns`
  * REDLOCK_NO_ANSWER, or REDLOCK_AGENT_AWAY while disconnected; REDLOCK_AGENT_AWAY at once when the

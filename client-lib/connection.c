@@ -23,7 +23,9 @@
 enum {
     READ_BYTES = 4096,
     RETRY_MS_MAX = 200,
-    STEADY_MS = 1000, /* a shorter connection counts as a failed attempt */
+    RETRY_FULL_MS_MAX = 50, /* while the backlog is full */
+    CONNECT_SLICE_MS = 50,  /* of a wait for a place in the backlog; requests may end between two */
+    STEADY_MS = 1000,       /* a shorter connection counts as a failed attempt */
 };
 
 int64_t connection_now_ns(void) {
@@ -208,46 +210,48 @@ int connection_forked(struct redlock *connection) {
     return REDLOCK_FORKED;
 }
 
-/* Waits for a place in the backlog, which the kernel gives to its callers in turn. As connect(2). */
-static int connect_by(int fd, const struct sockaddr_un *address, int64_t until_ns) {
-    int64_t left_us = (until_ns - connection_now_ns()) / 1000;
-    const struct timeval left = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+static int limit_connect(int fd, int64_t limit_ns) {
+    int64_t us = limit_ns / 1000 + 1; /* 0 is no limit */
+    const struct timeval limit = {.tv_sec = us / 1000000, .tv_usec = us % 1000000};
 
-    if (left_us <= 0) {
-        errno = EAGAIN;
-        return -1;
-    }
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &left, sizeof(left)) < 0 || fcntl(fd, F_SETFL, 0) < 0)
-        return -1;
-    int r = connect(fd, (const struct sockaddr *) address, sizeof(*address));
-    int saved_errno = errno;
-    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-        return -1;
-    errno = saved_errno;
-    return r;
+    return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
 
-int connection_open(const char *path, int64_t until_ns, int *ret_fd) {
+/* Closes the socket, and keeps errno. */
+static int open_failed(int fd, int error) {
+    int saved_errno = errno;
+
+    (void) close(fd);
+    errno = saved_errno;
+    return error;
+}
+
+int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int64_t until_ns = connection_now_ns() + wait_ns;
+    int r;
 
     if (strlen(path) >= sizeof(address.sun_path)) {
         errno = ENAMETOOLONG;
         return REDLOCK_AGENT_AWAY;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait_ns > 0 ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return REDLOCK_SYSTEM;
-    int r = connect(fd, (const struct sockaddr *) &address, sizeof(address));
-    /* EAGAIN: the socket's backlog is full. An agent listens, and is flooded, stopped or stuck. */
-    while (r < 0 && (errno == EINTR || (errno == EAGAIN && connection_now_ns() < until_ns)))
-        r = connect_by(fd, &address, until_ns);
-    if (r < 0) {
-        int error = errno == EAGAIN ? REDLOCK_NO_ANSWER : REDLOCK_AGENT_AWAY, saved_errno = errno;
-        (void) close(fd);
-        errno = saved_errno;
-        return error;
-    }
+    if (wait_ns > 0 && limit_connect(fd, wait_ns) < 0)
+        return open_failed(fd, REDLOCK_SYSTEM);
+    /* The kernel gives places in the backlog in turn to those who wait for them here. */
+    do
+        r = connect(fd, (const struct sockaddr *) &address, sizeof(address));
+    while (r < 0 && errno == EINTR && connection_now_ns() < until_ns);
+    /* The backlog is full: an agent listens, and is flooded, stopped or stuck. */
+    if (r < 0 && (errno == EAGAIN || errno == EINTR))
+        return open_failed(fd, REDLOCK_NO_ANSWER);
+    if (r < 0)
+        return open_failed(fd, REDLOCK_AGENT_AWAY);
+    if (wait_ns > 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return open_failed(fd, REDLOCK_SYSTEM);
     *ret_fd = fd;
     return REDLOCK_OK;
 }
@@ -260,7 +264,7 @@ static void fail_overdue(struct redlock *connection, int64_t at_ns) {
         client_over(&connection->client);
 }
 
-void connection_try_again(struct redlock *connection, int64_t at_ns) {
+void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wait_ns) {
     struct client *client = &connection->client;
 
     if (client->over)
@@ -268,17 +272,24 @@ void connection_try_again(struct redlock *connection, int64_t at_ns) {
     fail_overdue(connection, at_ns);
     if (client->over || at_ns < connection->retry_ns)
         return;
-    int error = connection_open(connection->socket_path, 0, &connection->fd);
-    if (error == REDLOCK_NO_ANSWER)
-        connection->retry_delay_ms = RETRY_MS_MIN; /* an agent listens: its backlog is full for a moment */
+    int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
+    if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
+        connection->retry_delay_ms = RETRY_FULL_MS_MAX;
     if (error != REDLOCK_OK) {
         retry_later(connection, at_ns);
         return;
     }
+    at_ns = connection_now_ns();
     connection->connected_ns = at_ns;
     if (connection->epoll_fd >= 0)
         (void) connection_watch(connection, EPOLL_CTL_ADD, connection->fd, EPOLLIN);
     client_back(client, at_ns);
+}
+
+static int64_t slice_ns(int64_t at_ns, int64_t until_ns) {
+    int64_t left_ns = until_ns - at_ns, most_ns = CONNECT_SLICE_MS * NS_PER_MS;
+
+    return left_ns < most_ns ? left_ns : most_ns;
 }
 
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
@@ -288,7 +299,7 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
         int64_t at_ns = connection_now_ns();
         client_tick_resuming(client, at_ns);
         if (client->gone)
-            connection_try_again(connection, at_ns);
+            connection_try_again(connection, at_ns, slice_ns(at_ns, until_ns));
         if (!client->gone)
             (void) connection_send(connection);
         if (*what == wanted)

@@ -80,7 +80,7 @@ static int dispatch(struct redlock *connection) {
         error = connection_receive(connection);
     client_tick(&connection->client, connection_now_ns());
     if (connection->client.gone)
-        connection_try_again(connection, connection_now_ns());
+        connection_try_again(connection, connection_now_ns(), 0);
     if (!connection->client.gone)
         error = connection_send(connection);
     connection_rearm(connection);

@@ -19,7 +19,11 @@
 #define NS_PER_MS INT64_C(1000000)
 #define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
 
-enum { ANSWER_TIMEOUT_MS = 10000 };
+enum {
+    ANSWER_TIMEOUT_MS = 10000,
+    CONNECT_MS =
+        1500, /* less than the two seconds in which a client must read a grant on another connection */
+};
 
 /* --- connections --- */
 
@@ -81,8 +85,7 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     if (error == REDLOCK_OK && !connection->socket_path)
         error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)
-        error = connection_open(connection->socket_path, connection_answer_until_ns(connection),
-                                &connection->fd);
+        error = connection_open(connection->socket_path, CONNECT_MS * NS_PER_MS, &connection->fd);
     if (error == REDLOCK_OK)
         error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
     if (error != REDLOCK_OK) {

@@ -355,7 +355,8 @@ def test_no_memory_for_a_reply():
     failing.kill()
 
 
-main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit, test_malformed,
-     test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader, test_reading_side_closed,
+main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit,
+     test_malformed, test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader,
+     test_reading_side_closed,
      test_log_flood, test_page_that_cannot_be_passed, test_store_that_cannot_be_reached,
      test_no_memory_for_a_reply)

@@ -138,6 +138,13 @@ static bool messages_wait(void *userdata, bool sleeping) {
 
 /* --- clients --- */
 
+/* Connections that are rejected count as well: their program may try again at once. */
+static void note_rejected(struct front *front, uid_t uid) {
+    struct front_state *state = &front->layer.state;
+
+    work_share_note(&state->work, (uint8_t) quota_index(&state->registry.quota, uid), 0, clock_now_ns());
+}
+
 static void reject_over_quota(struct front *front, int fd, const struct ucred *peer) {
     static const struct log_fields fields = {.event = LOG_EVENT_QUOTA};
     char text[QUOTA_TEXT_BYTES], error[QUOTA_TEXT_BYTES + 16];
@@ -151,15 +158,18 @@ static void reject_over_quota(struct front *front, int fd, const struct ucred *p
 
 static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
+    struct ucred peer;
 
+    int r = peer_cred_identify(fd, &peer);
     if (front->table.n_open >= current_config(front)->max_sessions) {
+        if (r >= 0)
+            note_rejected(front, peer.uid);
         reply_count_rejection(&front->layer.state, "QUOTA");
         conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
         return;
     }
-    struct ucred peer;
-    int r = peer_cred_identify(fd, &peer);
     if (r >= 0 && !quota_may(&front->layer.state.registry.quota, peer.uid, QUOTA_SESSIONS, 1)) {
+        note_rejected(front, peer.uid);
         reject_over_quota(front, fd, &peer);
         return;
     }

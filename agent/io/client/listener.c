@@ -18,11 +18,11 @@
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
 
-/* While several users ask, all users together get as many connections a second as the work share of one user
- * allows, after a burst. Further ones wait in the backlog, and then their clients in connect(2): otherwise a
- * program that connects and closes all the time keeps a processor busy, and the front another one. All
- * users' connections wait in the order of their arrival, so in a flood the backlog is short: with the
- * default max_work a full one takes 51 ms. */
+/* While several users ask, all users together get as many connections a second as four fifths of the work
+ * share of one user allow, after a burst; the last fifth is for that user's other sessions. Further ones
+ * wait in the backlog, and then their clients in connect(2): otherwise a program that connects and closes
+ * all the time keeps a processor busy, and the front another one. All users' connections wait in the order
+ * of their arrival, so in a flood the backlog is short: with the default max_work a full one takes 64 ms. */
 enum {
     ACCEPTS_PER_TURN = 4,
     ACCEPTS_BURST = 256,
@@ -35,14 +35,14 @@ enum {
 
 struct listener {
     int fd;
-    const struct work_share *share;
-    int reserve_fd; /* closed to accept and reject a client when descriptors have run out */
+    const struct work_share *share; /* only read */
+    int reserve_fd;                 /* closed to accept and reject a client when descriptors have run out */
     sd_event_source *source;
-    sd_event_source *resume;
-    instant_ns paid_ns;  /* when the rate covers the connections so far */
-    instant_ns paced_ns; /* when connections last had to wait for the rate */
+    sd_event_source *resume; /* ends a pause, and writes counts of the log */
+    instant_ns paid_ns;      /* when the rate covers the connections so far */
+    instant_ns paced_ns;     /* when connections last had to wait for the rate */
     bool in_flood;
-    unsigned rest; /* of the long backlog: connections that don't wait for the rate */
+    unsigned unpaced; /* connections that may still come without the rate: those of the long backlog */
     struct log_limit log;
     void (*on_client)(void *userdata, int fd);
     void (*on_full)(void *userdata, int fd);
@@ -173,6 +173,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
     return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS); /* no memory */
 }
 
+/* The time of the log's next count may be lost: on_resume() finds it again. */
 static int pause_until(struct listener *listener, instant_ns at_ns) {
     int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
 
@@ -194,16 +195,21 @@ static void set_backlog(struct listener *listener, int connections) {
     (void) listen(listener->fd, connections);
 }
 
+/* The time between two connections in a flood. */
+static int64_t accept_ns(const struct listener *listener) {
+    return NS_PER_S * WORK_SHARE_CONNECTION / listener->share->units_per_s * 5 / 4;
+}
+
 static void begin_flood(struct listener *listener, int client_fd) {
     struct ucred peer;
 
     listener->in_flood = true;
-    listener->rest = BACKLOG;
+    listener->unpaced = BACKLOG;
     set_backlog(listener, BACKLOG_IN_FLOOD);
     if (peer_cred_identify(client_fd, &peer) >= 0)
-        log_warning("socket: more than %u connections a second, the latest by process %ld of user %u: "
+        log_warning("socket: more than %lld connections a second, the latest by process %ld of user %u: "
                     "connections wait until there are fewer",
-                    listener->share->units_per_s / WORK_SHARE_CONNECTION, (long) peer.pid, peer.uid);
+                    (long long) (NS_PER_S / accept_ns(listener)), (long) peer.pid, peer.uid);
 }
 
 static void end_flood(struct listener *listener) {
@@ -213,7 +219,7 @@ static void end_flood(struct listener *listener) {
 
 /* Counts the connection. True: the next ones have to wait. */
 static bool is_too_fast(struct listener *listener, int client_fd, instant_ns now_ns) {
-    int64_t each_ns = NS_PER_S * WORK_SHARE_CONNECTION / listener->share->units_per_s;
+    int64_t each_ns = accept_ns(listener);
     instant_ns paid_ns = instant_max(listener->paid_ns, now_ns - ACCEPTS_BURST * each_ns) + each_ns;
     bool too_fast = paid_ns > now_ns && work_share_is_shared(listener->share, now_ns);
 
@@ -225,9 +231,9 @@ static bool is_too_fast(struct listener *listener, int client_fd, instant_ns now
     } else if (listener->in_flood && now_ns - listener->paced_ns > FLOOD_S * NS_PER_S) {
         end_flood(listener);
     }
-    if (listener->rest > 0)
-        listener->rest--;
-    return too_fast && listener->rest == 0;
+    if (listener->unpaced > 0)
+        listener->unpaced--;
+    return too_fast && listener->unpaced == 0;
 }
 
 static int on_connection(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -242,7 +248,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t revents, void
             bool too_fast = is_too_fast(listener, client_fd, now_ns);
             listener->on_client(listener->userdata, client_fd);
             if (too_fast)
-                return pause_until(listener, now_ns + PACE_MS * NS_PER_MS);
+                return pause_until(listener, instant_max(listener->paid_ns, now_ns + PACE_MS * NS_PER_MS));
             continue;
         }
         if (errno == EAGAIN)
@@ -299,6 +305,8 @@ int listener_enable(struct listener *listener) {
 struct listener *listener_free(struct listener *listener) {
     if (!listener)
         return NULL;
+    if (listener->in_flood)
+        end_flood(listener); /* systemd keeps the socket */
     sd_event_source_disable_unref(listener->source);
     sd_event_source_disable_unref(listener->resume);
     (void) close(listener->fd);
