@@ -37,6 +37,7 @@ struct command {
     enum command_kind kind;
     enum report_origin origin;
     bool persist;
+    bool unread;           /* abandon: the client has not read its grant */
     uint16_t head_length;  /* of text: the name */
     uint16_t tail_length;  /* then the tail of the lock value: lock-value.h */
     uint16_t spare_tokens; /* contend: tokens to reserve after the granted one, for hand-offs */
@@ -84,7 +85,7 @@ enum reason {
     REASON_HEARTBEAT,
     REASON_MAX_HOLD,
     REASON_CLOSED,
-    REASON_UNREAD, /* set by the front */
+    REASON_UNREAD,
     REASON_COUNT
 };
 

@@ -89,7 +89,7 @@ void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reaso
 
 static enum reason reason_of_expiry(const struct lease *lease) {
     if (lease->abandoned)
-        return REASON_CLOSED;
+        return lease->unread ? REASON_UNREAD : REASON_CLOSED;
     if (lease->risk != 0)
         return (enum reason)(lease->risk - 1);
     return lease->under_way ? REASON_NO_QUORUM
@@ -271,8 +271,9 @@ void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_n
     }
 }
 
-void held_lease_abandon(struct shard *shard, struct lease *lease) {
+void held_lease_abandon(struct shard *shard, struct lease *lease, bool unread) {
     lease->abandoned = true;
+    lease->unread = unread;
     if (!lease->under_way)
         lease_table_set_due(shard, lease, lease->deadline_ns);
 }

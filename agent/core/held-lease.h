@@ -32,7 +32,7 @@ void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns
 void held_lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns);
 
 /* No more extensions: the lease ends at its deadline. */
-void held_lease_abandon(struct shard *shard, struct lease *lease);
+void held_lease_abandon(struct shard *shard, struct lease *lease, bool unread);
 
 /* A node's vote no longer counts: the lease is extended soon. */
 void held_lease_vote_is_void(struct shard *shard, struct lease *lease, instant_ns now_ns);

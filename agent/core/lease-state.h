@@ -39,6 +39,7 @@ struct lease {
     bool extends : 1;       /* held: the last round is an extension */
     bool split : 1;         /* the last attempt failed, and no other value has a majority */
     bool abandoned : 1;     /* no more extensions */
+    bool unread : 1;        /* abandoned: its client has not read the grant */
     bool met_orphan : 1;    /* in the last attempt */
     bool epoch_changed : 1; /* in the last attempt */
     bool seen_type : 1;     /* `seen` is a type, not a value */

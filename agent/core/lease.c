@@ -104,11 +104,11 @@ void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease_table_forget(shard, lease);
 }
 
-void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+void lease_abandon(struct shard *shard, struct lease *lease, bool unread, instant_ns now_ns) {
     if (lease->state != LEASE_HELD)
         lease_release(shard, lease, 0, now_ns); /* no client received the grant */
     else
-        held_lease_abandon(shard, lease);
+        held_lease_abandon(shard, lease, unread);
 }
 
 void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns) {

@@ -37,7 +37,7 @@ void lease_release(struct shard *shard, struct lease *lease, instant_ns keep_unt
 void lease_forget(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* The holder may live on without the agent: no more extensions, and no deletion before the deadline. */
-void lease_abandon(struct shard *shard, struct lease *lease, instant_ns now_ns);
+void lease_abandon(struct shard *shard, struct lease *lease, bool unread, instant_ns now_ns);
 
 /* The holder sent a heartbeat at `beat_ns`. */
 void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, instant_ns now_ns);

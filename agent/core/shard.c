@@ -150,7 +150,7 @@ void shard_command(struct shard *shard, const struct command *command, instant_n
         return;
     case COMMAND_ABANDON:
         if (lease)
-            lease_abandon(shard, lease, now_ns);
+            lease_abandon(shard, lease, command->unread, now_ns);
         return;
     case COMMAND_BEAT:
         if (lease)

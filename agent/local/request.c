@@ -228,6 +228,7 @@ void request_command_simple(struct registry *registry, struct request *request, 
                             enum command_kind kind) {
     const struct command command = {.kind = kind,
                                     .request = known_handle(registry, request),
+                                    .unread = request->unread,
                                     .cooldown_until_ns = request->cooldown_until_ns};
     registry->sink.command(registry->sink.userdata, hash, &command);
 }

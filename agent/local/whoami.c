@@ -12,8 +12,10 @@ static void put_limits(struct resp_writer *writer, const struct session *session
     const struct quota_rule_use use =
         quota_rule_use(&session->front->registry.quota, session->uid, (uint8_t) policy_number(policy, rule));
 
-    reply_put_integer_pair(writer, "default_ttl", limits->default_ttl_ms);
-    reply_put_integer_pair(writer, "max_ttl", policy_max_ttl_ms(policy, limits));
+    int64_t max_ttl_ms = policy_max_ttl_ms(policy, limits);
+
+    reply_put_integer_pair(writer, "default_ttl", instant_min(limits->default_ttl_ms, max_ttl_ms));
+    reply_put_integer_pair(writer, "max_ttl", max_ttl_ms);
     reply_put_integer_pair(writer, "max_hold", limits->max_hold_ms);
     reply_put_integer_pair(writer, "max_leases", limits->max_leases);
     reply_put_integer_pair(writer, "leases", use.leases);

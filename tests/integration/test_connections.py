@@ -179,6 +179,8 @@ def test_rejected():
     for _ in range(3):
         rejected.send_raw(b"*1\r\n$4\r\nPING\r\n")
     begins(rejected.read(), "QUOTA", "a rejected client that writes before it reads gets the reason")
+    ok("connection rejected: the agent has max_sessions = 3 connections" in agent.log_text(),
+       "the log has the line")
     equal(rejected.socket.recv(100), b"", "and the end of the stream")
     lab.wait_for(lambda: descriptors(agent) == before, 0.5, "its connection closed after it has read")
     silent = [agent.client() for _ in range(300)]
@@ -256,6 +258,7 @@ def test_unread_grant():
     while lab.now() < until:
         assert next_one.call("CHECK", got["id"]) > 0
     ok(next_one.pushes == [], "a client that reads keeps its lease")
+    equal(agent.log_text().count("lease name: lost: unread"), 2, "the log has both losses, with the reason")
     agent.kill()
 
 

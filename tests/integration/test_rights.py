@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 
 import lab
@@ -130,6 +131,8 @@ def test_quotas():
     begins(over.read(), "QUOTA max_sessions: user %d has " % ALICE, "a session too many, with use and limit")
     ok("connection rejected: max_sessions: user %d has " % ALICE in agent.log_text(),
        "and a line in the log")
+    ok(re.search(r'^redlock_rejections_total{word="QUOTA"} 1$', bob.call("METRICS"), re.M),
+       "METRICS counts the rejection")
     ok("id" in bob.acquire("bob's"), "Bob is served")
     more = client_of(BOB)
     ok("id" in more.acquire("bob's second"), "and gets another session")

@@ -249,6 +249,8 @@ def test_risk_without_quorum():
     agent.begin()
     equal(client.push("at-risk")[3], "no-quorum", "again a restart without a quorum: at-risk")
     equal(client.push("lost")[1:3], [grant["id"], "no-quorum"], "never found: lost for this reason")
+    ok("lease unsearched: lost: no-quorum; its fencing token was %d" % grant["fence"] in agent.log_text(),
+       "the log has the loss, though no keeper had the lease")
     for node in nodes[1:]:
         node.cont()
     configure("3s")

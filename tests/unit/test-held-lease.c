@@ -321,6 +321,17 @@ static void test_abandon(void) {
     ok(last_sent(OPERATION_RELEASE), "and its keys are deleted then");
 }
 
+static void test_abandon_unread(void) {
+    const struct command abandon = {.kind = COMMAND_ABANDON, .request = 1, .unread = true};
+
+    shard_harness_begin(3);
+    hold(1);
+    shard_command(&harness.shard, &abandon, harness.now_ns);
+    pass_ms(10000);
+    ok(last_report(REPORT_LOST) && last_report(REPORT_LOST)->reason == REASON_UNREAD,
+       "a lease whose grant is unread is lost for that reason");
+}
+
 /* The front saw the deadline first, reported the loss, and asks for the release. */
 static void test_front_is_first(void) {
     shard_harness_begin(3);
@@ -413,6 +424,7 @@ static void test_beat_without_heartbeat(void) {
 }
 
 int main(void) {
+    test_abandon_unread();
     test_front_is_first();
     test_beat_without_heartbeat();
     test_heartbeat_ends();

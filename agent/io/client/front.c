@@ -153,7 +153,18 @@ static void reject_over_quota(struct front *front, int fd, const struct ucred *p
     log_limit_event(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), &fields,
                     "connection rejected: %s", text);
     (void) snprintf(error, sizeof(error), "-QUOTA %s\r\n", text);
+    reply_count_rejection(&front->layer.state, "QUOTA");
     conn_reject(&front->table, fd, error);
+}
+
+static void reject_over_max(struct front *front, int fd) {
+    static const struct log_fields fields = {.event = LOG_EVENT_QUOTA};
+
+    log_limit_event(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), &fields,
+                    "connection rejected: the agent has max_sessions = %u connections",
+                    current_config(front)->max_sessions);
+    reply_count_rejection(&front->layer.state, "QUOTA");
+    conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
 }
 
 static void on_client(void *userdata, int fd) {
@@ -164,8 +175,7 @@ static void on_client(void *userdata, int fd) {
     if (front->table.n_open >= current_config(front)->max_sessions) {
         if (r >= 0)
             note_rejected(front, peer.uid);
-        reply_count_rejection(&front->layer.state, "QUOTA");
-        conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
+        reject_over_max(front, fd);
         return;
     }
     if (r >= 0 && !quota_may(&front->layer.state.registry.quota, peer.uid, QUOTA_SESSIONS, 1)) {
@@ -224,6 +234,7 @@ static instant_ns due_ns(struct front *front, instant_ns now_ns) {
                               conn_output_due_ns(&front->table),
                               heap_trim_due_ns(&front->table.trim, now_ns),
                               conn_tick(&front->table, now_ns),
+                              log_limit_settle(&front->layer.losses, now_ns),
                               front->backlog ? now_ns + NS_PER_MS : INSTANT_NEVER};
     instant_ns due_ns = INSTANT_NEVER;
 

@@ -10,6 +10,7 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
+#include "io/loop/loss-log.h"
 #include "io/loop/usdt.h"
 #include "local/observe.h"
 #include "local/outcome.h"
@@ -58,11 +59,22 @@ static void trace(const struct request *request, const struct request_outcome *o
         usdt_grant(name->bytes, name->head_length, request->token, us);
 }
 
+/* A lease of before a restart that the next process has not found on the nodes: no keeper has it. */
+static void log_loss(struct local_layer *layer, const struct request *request, enum reason reason) {
+    const struct shared_string *name = request->name->key.text;
+
+    loss_log_write(&layer->losses, name->bytes, name->head_length, reply_reason_word(reason),
+                   request->token);
+}
+
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
-    (void) userdata;
+    struct local_layer *layer = userdata;
+
     if (request->name)
         trace(request, outcome, now_ns);
+    if (request->name && outcome->kind == OUTCOME_LOST && request->restore != RESTORE_NONE)
+        log_loss(layer, request, outcome->reason);
     outcome_deliver(request, outcome, now_ns);
 }
 
@@ -173,6 +185,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
         return r;
     if (getrandom(hash_key, sizeof(hash_key), 0) != sizeof(hash_key))
         return -errno;
+    loss_log_init(&layer->losses);
     registry_init(&layer->state.registry, &registry_sink, requests_max, config->max_leases, hash_key,
                   layer->registry_memory);
     registry_begin_ids(&layer->state.registry, now_ns);

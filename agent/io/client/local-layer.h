@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "io/client/conn.h"
 #include "io/client/keeper-set.h"
+#include "io/loop/log-limit.h"
 #include "io/loop/random-bytes.h"
 #include "local/front-state.h"
 
@@ -18,6 +19,7 @@ struct local_layer {
     void *cooling_memory;
     void *history_memory;
     char *reply;
+    struct log_limit losses; /* that the keepers don't log */
 };
 
 /* `config` and `agent_id` of the start, and `keepers`, outlive the layer. 0 or a negative errno. */

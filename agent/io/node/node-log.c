@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "io/loop/clock.h"
+#include "io/loop/loss-log.h"
 #include "local/front-state.h"
 #include "local/reply.h"
 
@@ -14,8 +15,8 @@ void node_log_init(struct node_log *log, const char *const *node_names, bool is_
         .is_first = is_first,
         .foreign_values = {.kind = "leases with another client's value under their keys",
                            .level = LOG_LEVEL_WARNING},
-        .losses = {.kind = "leases that were lost", .level = LOG_LEVEL_WARNING},
     };
+    loss_log_init(&log->losses);
 }
 
 /* The first keeper logs for all, each trouble once: a node that is down for a week is tried all the time.
@@ -65,32 +66,14 @@ static void log_foreign_value(struct node_log *log, const struct report *report)
                     name, log->node_names[report->node]);
 }
 
-static void log_loss(struct node_log *log, const struct report *report) {
-    char name[4 * NAME_BYTES_MAX + 1];
-
-    (void) bytes_escape(report->text, report->text_length, name, sizeof(name));
-    const struct log_fields fields = {
-        .event = LOG_EVENT_LEASE_LOST,
-        .name = report->text,
-        .name_length = report->text_length,
-        .reason = reply_reason_word(report->reason),
-        .fence = report->token,
-    };
-    if (report->token != 0)
-        log_limit_event(&log->losses, clock_now_ns(), &fields,
-                        "lease %s: lost: %s; its fencing token was %lld", name, fields.reason,
-                        (long long) report->token);
-    else
-        log_limit_event(&log->losses, clock_now_ns(), &fields, "lease %s: lost: %s", name, fields.reason);
-}
-
 void node_log_report(struct node_log *log, const struct report *report) {
     if (report->kind == REPORT_NODE)
         log_state(log, report);
     else if (report->kind == REPORT_FOREIGN)
         log_foreign_value(log, report);
     else if (report->kind == REPORT_LOST)
-        log_loss(log, report);
+        loss_log_write(&log->losses, report->text, report->text_length, reply_reason_word(report->reason),
+                       report->token);
 }
 
 void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing) {
