@@ -320,8 +320,10 @@ char *client_input_room(struct client *client, size_t wanted) {
 }
 
 int client_received(struct client *client, size_t length, int64_t now_ns) {
-    static const struct resp_limits limits = {
-        .bulk_bytes_max = (size_t) 64 * 1024, .tokens_max = CLIENT_TOKENS_MAX, .depth_max = DEPTH_MAX};
+    static const struct resp_limits limits = {.bulk_bytes_max =
+                                                  (size_t) 256 * 1024 /* METRICS has up to 192 KiB */,
+                                              .tokens_max = CLIENT_TOKENS_MAX,
+                                              .depth_max = DEPTH_MAX};
     size_t used = 0, n_tokens;
     int error = REDLOCK_OK;
 

@@ -73,8 +73,8 @@ int connection_wait_for(struct redlock *connection, const struct client_reply *r
 /* The present time plus the answer time-out. */
 int64_t connection_answer_until_ns(const struct redlock *connection);
 
-/* Waits for a reconnect, at most for the answer time-out. */
-int connection_come_back(struct redlock *connection);
+/* Waits for a reconnect, until this instant. As connection_run_until(). */
+int connection_come_back(struct redlock *connection, int64_t until_ns);
 
 /* connection_ask() with a reply of this kind. */
 int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,

@@ -361,21 +361,21 @@ int64_t connection_answer_until_ns(const struct redlock *connection) {
     return connection_now_ns() + connection->answer_timeout_ms * NS_PER_MS;
 }
 
-int connection_come_back(struct redlock *connection) {
-    return connection_run_until(connection, &connection->client.gone, false,
-                                connection_answer_until_ns(connection));
+int connection_come_back(struct redlock *connection, int64_t until_ns) {
+    return connection_run_until(connection, &connection->client.gone, false, until_ns);
 }
 
 int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
                       size_t n_items, struct client_reply *reply) {
+    int64_t until_ns = connection_answer_until_ns(connection);
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
-        error = connection_come_back(connection);
+        error = connection_come_back(connection, until_ns);
     if (error == REDLOCK_OK)
         error = client_request(&connection->client, kind, items, n_items, NULL, reply, connection_now_ns());
     if (error == REDLOCK_OK)
-        error = connection_wait_for(connection, reply, connection_answer_until_ns(connection));
+        error = connection_wait_for(connection, reply, until_ns);
     if (error != REDLOCK_OK && !reply->done) {
         client_forget(&connection->client, reply);
         if (error == REDLOCK_NO_ANSWER)

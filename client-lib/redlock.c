@@ -86,8 +86,10 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
         error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)
         error = connection_open(connection->socket_path, CONNECT_MS * NS_PER_MS, &connection->fd);
-    if (error == REDLOCK_OK)
+    if (error == REDLOCK_OK) {
         error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
+        errno = ECONNRESET; /* if the agent is away, it has closed the connection */
+    }
     if (error != REDLOCK_OK) {
         int saved_errno = errno;
         free_connection(connection);
@@ -145,7 +147,7 @@ static void withdraw(struct redlock *connection, struct redlock_lease *lease) {
 }
 
 static int acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
-                   struct redlock_lease **ret) {
+                   int64_t answer_until_ns, struct redlock_lease **ret) {
     struct redlock_options options;
     struct client_reply reply = {0};
     struct redlock_lease *lease = NULL;
@@ -153,7 +155,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     int error = request(connection, name, given, &reply, &options, &lease);
     if (error != REDLOCK_OK)
         return error;
-    int64_t until_ns = connection_answer_until_ns(connection);
+    int64_t until_ns = answer_until_ns;
     if (options.wait_ms < 0)
         until_ns = INT64_MAX;
     else if (options.wait_ms > 0)
@@ -181,15 +183,16 @@ static int acquire(struct redlock *connection, const char *name, const struct re
  */
 static int acquire_or_again(struct redlock *connection, const char *name,
                             const struct redlock_options *given, struct redlock_lease **ret) {
+    int64_t until_ns = connection_answer_until_ns(connection);
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
-        error = connection_come_back(connection);
+        error = connection_come_back(connection, until_ns);
     if (error == REDLOCK_OK)
-        error = acquire(connection, name, given, ret);
+        error = acquire(connection, name, given, until_ns, ret);
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
-        connection_come_back(connection) == REDLOCK_OK)
-        error = acquire(connection, name, given, ret);
+        connection_come_back(connection, until_ns) == REDLOCK_OK)
+        error = acquire(connection, name, given, until_ns, ret);
     connection_rearm(connection); /* the event loop reports ends of blocking calls' leases, too */
     return error;
 }

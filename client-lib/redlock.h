@@ -181,8 +181,8 @@ struct redlock_leader {
     { sizeof(struct redlock_leader), {0}, {0}, 0, 0, 0, {0}, 0, 0 }
 
 /* Queries the nodes for the holder of `name`, on any host. `ret` is initialized with REDLOCK_LEADER_INIT. 1:
- * *ret is filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT or a
- * connection error. */
+ * *ret is filled; 0: the name is free; REDLOCK_NO_QUORUM, REDLOCK_DENIED, REDLOCK_QUOTA, REDLOCK_BAD_NAME,
+ * REDLOCK_BAD_ARGUMENT or a connection error. */
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
 enum redlock_leadership {
@@ -209,7 +209,8 @@ struct redlock_sighting {
 /* Observes the leader of `name`. The callback `leader` gets the present leader soon, and then each change;
  * calls to redlock_dispatch() or blocking calls run it. Observing survives restarts of the agent, after
  * which only changes are reported; a connection that observes a name is never over. REDLOCK_OK, also if the
- * name is already observed; REDLOCK_BAD_NAME, REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a connection error. */
+ * name is already observed; REDLOCK_DENIED, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_QUOTA,
+ * REDLOCK_NO_MEMORY or a connection error. */
 int redlock_observe(struct redlock *connection, const char *name);
 
 /* Stops observing. 1; 0: the name was not observed; or a connection error, and observing stops too. */

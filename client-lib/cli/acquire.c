@@ -36,6 +36,8 @@ static const char usage[] =
     "      --signal NAME    if the lease is lost, send this signal to PID: TERM, KILL, USR1, ...\n"
     "  -q, --quiet          no messages: the exit status alone\n";
 
+enum { ANSWER_TIMEOUT_MS = 10000 }; /* of a request that does not wait */
+
 struct acquire {
     struct redlock_options options;
     const char *name;
@@ -44,7 +46,8 @@ struct acquire {
     int signal;
     int conflict_status; /* exit status when the name is held; -1: the usual ones */
     int stop_fd;         /* readable after SIGTERM */
-    bool quiet, lost;
+    bool quiet, granted, lost;
+    int error; /* of the request: an enum redlock_error */
 };
 
 static bool read_pid(const char *text, pid_t *ret) {
@@ -101,24 +104,60 @@ static int read_arguments(struct acquire *acquire, int argc, char **argv) {
 
 /* --- the background process --- */
 
-static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
-    struct acquire *acquire = userdata;
+static void on_granted(struct redlock_lease *lease, void *userdata) {
+    (void) lease;
+    ((struct acquire *) userdata)->granted = true;
+}
 
+static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
+                      void *userdata) {
+    (void) lease;
+    (void) text; /* redlock_error_text() has it */
+    ((struct acquire *) userdata)->error = error;
+}
+
+static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
     (void) lease;
     (void) reason;
     (void) text;
-    acquire->lost = true;
+    ((struct acquire *) userdata)->lost = true;
+}
+
+/* True: the lease is held. False: the request failed with acquire->error; or nobody wants the lease any
+ * more, since PID or the process in the foreground has ended, or SIGTERM came. */
+static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struct redlock *connection,
+                           int outcome_fd, struct redlock_lease **ret) {
+    int64_t wait_ms = acquire->options.wait_ms;
+    int64_t give_up_ns = wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
+    struct pollfd fds[] = {{.fd = redlock_fd(connection), .events = POLLIN},
+                           {.fd = acquire->pid_fd, .events = POLLIN},
+                           {.fd = acquire->stop_fd, .events = POLLIN},
+                           {.fd = outcome_fd}}; /* POLLERR: the reader has ended */
+    struct waiting waiting;
+
+    waiting_init(&waiting, cli, acquire->name, wait_ms != 0);
+    acquire->error = redlock_acquire_async(connection, acquire->name, &acquire->options, ret);
+    while (acquire->error == REDLOCK_OK && !acquire->granted) {
+        int64_t until_ns = waiting_due_ns(&waiting);
+        (void) cli_poll(fds, 4, until_ns < give_up_ns ? until_ns : give_up_ns);
+        int error = redlock_dispatch(connection);
+        if (acquire->error == REDLOCK_OK && !acquire->granted)
+            acquire->error = error == REDLOCK_OK && cli_now_ns() >= give_up_ns ? REDLOCK_NO_ANSWER : error;
+        if (fds[1].revents || fds[2].revents || fds[3].revents)
+            break;
+        waiting_report_due(&waiting);
+    }
+    waiting_deinit(&waiting);
+    return acquire->granted;
 }
 
 /* Holds until PID ends, SIGTERM comes or the lease ends. The library's own deadline counts: the signal is
  * sent also when the agent is dead. */
 static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
-    static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost};
     struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN},
                            {.fd = redlock_fd(connection), .events = POLLIN},
                            {.fd = acquire->stop_fd, .events = POLLIN}};
 
-    redlock_set_callbacks(connection, &callbacks, acquire);
     while (!acquire->lost) {
         (void) redlock_dispatch(connection);
         /* cppcheck-suppress knownConditionTrueFalse ; on_lost() sets it in redlock_dispatch() */
@@ -153,36 +192,48 @@ struct request_outcome {
     uint64_t id, fence;
 };
 
-static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
-    struct redlock *connection = NULL;
-    struct redlock_lease *lease = NULL;
-    struct request_outcome outcome = {.pid = getpid()};
-    struct waiting waiting;
+/* 0 with the lease; or the exit status. */
+static int acquire_lease(const struct cli *cli, struct acquire *acquire, int outcome_fd,
+                         struct redlock **ret_connection, struct redlock_lease **ret) {
+    static const struct redlock_callbacks callbacks = {
+        .size = sizeof(callbacks), .granted = on_granted, .failed = on_failed, .lost = on_lost};
     sigset_t stop;
 
-    (void) prctl(PR_SET_NAME, CLI_HOLDER_NAME);
     (void) sigemptyset(&stop);
     (void) sigaddset(&stop, SIGTERM);
     (void) sigprocmask(SIG_BLOCK, &stop, NULL);
     acquire->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
     if (acquire->stop_fd < 0) {
         cli_complain("%s: can't wait for the end: signalfd: %s", acquire->name, strerror(errno));
-        outcome.status = STATUS_SYSTEM;
-    } else {
-        outcome.status = cli_connect(cli, &connection);
+        return STATUS_SYSTEM;
     }
-    if (outcome.status == 0) {
-        waiting_init(&waiting, cli, acquire->name, acquire->options.wait_ms != 0);
-        waiting_report_in_background(&waiting);
-        int error = redlock_acquire(connection, acquire->name, &acquire->options, &lease);
-        waiting_deinit(&waiting);
-        if (error != REDLOCK_OK)
-            outcome.status = cli_failed(connection, error, acquire->name);
-        if ((error == REDLOCK_BUSY || error == REDLOCK_TIMED_OUT) && acquire->conflict_status >= 0)
-            outcome.status = acquire->conflict_status;
-        outcome.id = error == REDLOCK_OK ? redlock_lease_id(lease) : 0;
-        outcome.fence = error == REDLOCK_OK ? redlock_fence(lease) : 0;
+    int status = cli_connect(cli, ret_connection);
+    if (status != 0)
+        return status;
+    redlock_set_callbacks(*ret_connection, &callbacks, acquire);
+    if (wait_for_lease(cli, acquire, *ret_connection, outcome_fd, ret))
+        return 0;
+    *ret = NULL;
+    if (acquire->error == REDLOCK_OK) {
+        cli_complain("%s: stopped waiting: a process that wanted the lease has ended", acquire->name);
+        return STATUS_SYSTEM;
     }
+    status = cli_failed(*ret_connection, acquire->error, acquire->name);
+    if ((acquire->error == REDLOCK_BUSY || acquire->error == REDLOCK_TIMED_OUT) &&
+        acquire->conflict_status >= 0)
+        status = acquire->conflict_status;
+    return status;
+}
+
+static int background(const struct cli *cli, struct acquire *acquire, int outcome_fd) {
+    struct redlock *connection = NULL;
+    struct redlock_lease *lease = NULL;
+    struct request_outcome outcome = {.pid = getpid()};
+
+    (void) prctl(PR_SET_NAME, CLI_HOLDER_NAME);
+    outcome.status = acquire_lease(cli, acquire, outcome_fd, &connection, &lease);
+    outcome.id = lease ? redlock_lease_id(lease) : 0;
+    outcome.fence = lease ? redlock_fence(lease) : 0;
     ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
     (void) close(outcome_fd);
     if (lease && n == sizeof(outcome)) {

@@ -118,9 +118,9 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
                     host ? host->text : "");
 }
 
-/* `ret_ms`: the duration. A time-out means that another check holds the lease, which proves a quorum as
- * well. */
-static int try_lease(struct check *check, const char *name, int64_t *ret_ms) {
+/* `ret_ms`: the duration. A time-out means that another check holds the lease, or that the name of --lease
+ * is held, which proves a quorum as well. */
+static int try_lease(struct check *check, const char *name, int64_t *ret_ms, bool *ret_held) {
     const struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
     struct redlock *connection = check->list.connection;
     struct redlock_lease *lease = NULL;
@@ -130,6 +130,7 @@ static int try_lease(struct check *check, const char *name, int64_t *ret_ms) {
     if (error == REDLOCK_OK)
         error = redlock_release(lease) == 1 ? REDLOCK_OK : REDLOCK_LOST;
     *ret_ms = (cli_now_ns() - begun_ns) / NS_PER_MS;
+    *ret_held = error == REDLOCK_TIMED_OUT;
     if (error == REDLOCK_OK || error == REDLOCK_TIMED_OUT)
         return STATUS_DONE;
     return cli_failed(connection, error, name);
@@ -139,12 +140,13 @@ static int check_all(struct check *check) {
     struct quorum quorum = {0};
     char name[NAME_BYTES];
     int64_t took_ms = 0;
+    bool is_held = false;
 
     int status = listing_ask(&check->list, "STATUS", NULL, NULL, take_quorum, &quorum);
     if (status != STATUS_DONE)
         return status;
     (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);
-    status = try_lease(check, check->lease ? check->lease : name, &took_ms);
+    status = try_lease(check, check->lease ? check->lease : name, &took_ms, &is_held);
     if (status == STATUS_USAGE)
         return status;
     if (check->json)
@@ -155,7 +157,9 @@ static int check_all(struct check *check) {
     else
         (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " %s needed%s\n", quorum.voting,
                       quorum.nodes, quorum.needed, quorum.needed == 1 ? "is" : "are",
-                      status == STATUS_DONE ? "; a lease was acquired and released" : "");
+                      status != STATUS_DONE ? ""
+                      : is_held             ? "; the lease is held, so a majority of them answers"
+                                            : "; a lease was acquired and released");
     return status;
 }
 

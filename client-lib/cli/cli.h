@@ -67,6 +67,9 @@ void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* 0 when connected; else the exit status, reported. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 
+/* The exit status for an error of libredlock. */
+int cli_status_of(int error);
+
 /* Reports a failed call on this connection (NULL: there is none) concerning `what`; returns the exit status.
  */
 int cli_failed(const struct redlock *connection, int error, const char *what);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "guard-channel.h"
 #include "linger.h"
 #include "run-options.h"
 #include "waiting.h"
@@ -98,6 +99,8 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
         {.fd = channel, .events = POLLIN},
         {.fd = redlock_fd(lease->connection), .events = POLLIN},
     };
+    struct guard_channel_message
+        ignored; /* signals for a command that was not started: the relay ends by them */
 
     while (!lease->granted && lease->error == REDLOCK_OK) {
         int64_t until_ns = waiting_due_ns(waiting);
@@ -108,7 +111,7 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
             lease->error = error;
         else if (lease->error == REDLOCK_OK && !lease->granted && cli_now_ns() >= give_up_ns)
             lease->error = REDLOCK_NO_ANSWER;
-        if (fds[0].revents & (POLLHUP | POLLERR))
+        if (fds[0].revents && !guard_channel_receive(channel, &ignored))
             return false;
         waiting_report_due(waiting);
     }

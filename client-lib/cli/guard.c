@@ -17,7 +17,8 @@ enum {
     GRACE_MS_MAX = 5000,
     KILL_MARGIN_MS = 50,       /* for the kernel to end a tree of processes on a loaded machine */
     KILL_MARGIN_DIVISOR = 100, /* of the ttl */
-    GO_TIMEOUT_MS = 500,       /* a relay that is stopped does not answer: the lease is released meanwhile */
+    TTL_MARGIN_DIVISOR = 20,
+    GO_TIMEOUT_MS = 500, /* a relay that is stopped does not answer: the lease is released meanwhile */
 };
 
 struct guard {
@@ -34,22 +35,32 @@ struct guard {
 
 /* --- acquiring --- */
 
+/* True: GUARD_GO has come, behind signals that the relay passed on before it knew that the guard waits
+ * again. False: not within the time (negative: without limit), or the relay is gone. */
+static bool await_go(struct guard *guard, int timeout_ms) {
+    struct pollfd fd = {.fd = guard->channel, .events = POLLIN};
+    struct guard_channel_message message = {.word = GUARD_SIGNAL};
+
+    while (message.word != GUARD_GO && !guard->relay_is_gone) {
+        if (poll(&fd, 1, timeout_ms) <= 0)
+            return false;
+        guard->relay_is_gone = !guard_channel_receive(guard->channel, &message);
+    }
+    return !guard->relay_is_gone;
+}
+
 /* A relay that was stopped starts no command: the lease may have another holder by now. */
 static bool may_start(struct guard *guard) {
-    struct pollfd fd = {.fd = guard->channel, .events = POLLIN};
-    struct guard_channel_message message;
+    guard->relay_is_gone = !guard_channel_send(guard->channel, GUARD_GRANTED, 0);
+    bool goes = await_go(guard, GO_TIMEOUT_MS);
 
-    if (!guard_channel_send(guard->channel, GUARD_GRANTED, 0)) {
-        guard->relay_is_gone = true;
+    if (guard->relay_is_gone || (goes && redlock_remaining_ns(guard->lease.lease) > 0))
         return true;
-    }
-    bool is_late = poll(&fd, 1, GO_TIMEOUT_MS) <= 0 || redlock_remaining_ns(guard->lease.lease) == 0;
-    if (is_late) {
-        (void) redlock_release_async(guard->lease.lease);
-        guard->lease.lease = NULL;
-    }
-    guard->relay_is_gone = !guard_channel_receive(guard->channel, &message);
-    return !is_late;
+    (void) redlock_release_async(guard->lease.lease);
+    guard->lease.lease = NULL;
+    if (goes || await_go(guard, -1))
+        guard->relay_is_gone = !guard_channel_send(guard->channel, GUARD_WAITS_AGAIN, 0);
+    return false;
 }
 
 /* 0: held, and the command may start; else the exit status. */
@@ -67,6 +78,8 @@ static int choose_times(struct guard *guard) {
 
     if (grace_ms < 0)
         grace_ms = ttl_ms / 4 < GRACE_MS_MAX ? ttl_ms / 4 : GRACE_MS_MAX;
+    if (grace_ms > ttl_ms / 2 && grace_ms <= ttl_ms / 2 + ttl_ms / TTL_MARGIN_DIVISOR)
+        grace_ms = ttl_ms / 2; /* half of the ttl, of which a little has passed */
     if (grace_ms > ttl_ms / 2) {
         cli_complain("--grace is %" PRId64 " ms: expected at most half of the ttl, which leaves %" PRId64
                      " ms",

@@ -1,4 +1,5 @@
-/* The default linger: the agent allows at most its max_ttl, which the command does not know. */
+/* The default linger: the agent allows at most its max_ttl, or that of a rule, which the command does not
+ * know. */
 #pragma once
 
 #include <stdbool.h>

@@ -53,8 +53,10 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
         cli_complain("%s: no agent there (%s); is redlockd running?", path, strerror(errno));
     else
         cli_complain("%s: %s%s", path, redlock_strerror(error),
-                     error == REDLOCK_NO_ANSWER ? "; is it stopped, or stuck?" : "");
-    return error == REDLOCK_NO_MEMORY ? STATUS_SYSTEM : STATUS_NO_AGENT;
+                     error == REDLOCK_NO_ANSWER ? "; is it stopped, or stuck?"
+                     : error == REDLOCK_QUOTA   ? ": the agent's connections, or this user's share of them"
+                                                : "");
+    return cli_status_of(error);
 }
 
 /* The exit status; -1: unknown command. */

@@ -124,6 +124,18 @@ static int end_tree(struct relay *relay) {
     }
 }
 
+/* The signals that came meanwhile end the relay, as they do while it waits. */
+static void wait_again(struct relay *relay) {
+    relay->started = false;
+    relay->settle_ns = INT64_MAX;
+    group_witness_deinit(&relay->witness);
+    for (size_t i = 0; i < sizeof(relayed) / sizeof(relayed[0]); i++)
+        if (relayed[i] != SIGWINCH && sigismember(&relay->received, relayed[i]) == 1)
+            end_by(relayed[i]);
+    (void) sigemptyset(&relay->received);
+    (void) sigemptyset(&relay->unsettled);
+}
+
 /* The exit status; -1: the command runs on. */
 static int read_channel(struct relay *relay) {
     struct guard_channel_message message;
@@ -136,6 +148,9 @@ static int read_channel(struct relay *relay) {
             return end_tree(relay);
         relay->started = true;
         group_witness_init(&relay->witness);
+        return -1;
+    case GUARD_WAITS_AGAIN:
+        wait_again(relay);
         return -1;
     case GUARD_ENDED:
         return message.value;

@@ -63,7 +63,7 @@ int cli_flush(int status) {
     return STATUS_SYSTEM;
 }
 
-static int status_of(int error) {
+int cli_status_of(int error) {
     switch ((enum redlock_error) error) {
     case REDLOCK_OK:
         return STATUS_DONE;
@@ -133,10 +133,10 @@ int cli_failed(const struct redlock *connection, int error, const char *what) {
     if (error == REDLOCK_BAD_NAME)
         complain_of_name(what, text);
     else if (error == REDLOCK_BAD_ARGUMENT && complain_of_argument(what, text))
-        return status_of(error);
+        return cli_status_of(error);
     else if (text[0] != '\0')
         cli_complain("%s: %s: %s", what, redlock_strerror(error), text);
     else
         cli_complain("%s: %s", what, redlock_strerror(error));
-    return status_of(error);
+    return cli_status_of(error);
 }

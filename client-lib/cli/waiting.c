@@ -50,27 +50,19 @@ static void report(const struct waiting *waiting) {
                      connection ? redlock_error_text(connection) : "");
 }
 
-void waiting_report_in_background(struct waiting *waiting) {
+void waiting_report_due(struct waiting *waiting) {
     pid_t parent = getpid();
-    int64_t due_ns = waiting->due_ns;
 
-    if (due_ns == INT64_MAX)
+    if (cli_now_ns() < waiting->due_ns)
         return;
     waiting->due_ns = INT64_MAX;
     waiting->pid = fork();
     if (waiting->pid != 0)
         return;
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
-    while (getppid() == parent && cli_now_ns() < due_ns)
-        (void) cli_poll(NULL, 0, due_ns);
     if (getppid() == parent)
         report(waiting);
     _exit(0);
-}
-
-void waiting_report_due(struct waiting *waiting) {
-    if (cli_now_ns() >= waiting->due_ns)
-        waiting_report_in_background(waiting);
 }
 
 void waiting_deinit(struct waiting *waiting) {

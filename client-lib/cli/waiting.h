@@ -22,8 +22,5 @@ int64_t waiting_due_ns(const struct waiting *waiting);
  * caller. */
 void waiting_report_due(struct waiting *waiting);
 
-/* For callers that block: starts the process at once; the process waits for its time. */
-void waiting_report_in_background(struct waiting *waiting);
-
 /* The waiting is over. */
 void waiting_deinit(struct waiting *waiting);

@@ -27,6 +27,7 @@ def test_exit_statuses():
     equal(run("-t", "1x", "x", "--", "true")[0], 64, "64: an invalid time")
     equal(run("-t", "1h", "x", "--", "true")[0], 64, "64: a ttl above max_ttl")
     equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: a grace beyond half of the ttl")
+    equal(run("-t", "10s", "--grace", "5s", "x", "--", "true")[0], 0, "just half is none")
     holder = agent.client()
     holder.acquire("x")
     equal(run("-n", "x", "--", "true")[0], 1, "1: held, with -n")
@@ -157,6 +158,65 @@ def test_stopped_agent():
     stuck.terminate()
 
 
+def test_stopped_while_waiting():
+    """A lease that comes while the command is stopped (Ctrl-Z) goes to others; fg waits again."""
+    holder, next_one = agent.client(), agent.client()
+    waiters = lambda count: lab.wait_for(lambda: agent.status()["waiters"] == count, 5, "%d waiters" % count)
+    for number in signal.SIGTERM, signal.SIGINT:
+        grant = holder.acquire("stopped", "WAIT", 5000)
+        process = lab.redlock(agent, "run", "stopped", "--", "true")
+        waiters(1)
+        process.send_signal(signal.SIGSTOP)
+        holder.call("RELEASE", grant["id"])
+        got = next_one.acquire("stopped", "WAIT", 10000)
+        ok("id" in got, "the lease of a stopped command is given back")
+        process.send_signal(signal.SIGCONT)
+        waiters(1)
+        process.send_signal(number)
+        equal(process.wait(5 * lab.SCALE), -number, "a signal ends the command, which waits again")
+        waiters(0)
+        next_one.call("RELEASE", got["id"])
+    grant = holder.acquire("stopped", "WAIT", 5000)
+    process = lab.redlock(agent, "run", "stopped", "--", "echo", "run")
+    waiters(1)
+    process.send_signal(signal.SIGSTOP)
+    holder.call("RELEASE", grant["id"])
+    got = next_one.acquire("stopped", "WAIT", 10000)
+    process.send_signal(signal.SIGCONT)
+    waiters(1)
+    next_one.call("RELEASE", got["id"])
+    equal((*process.communicate(timeout=10 * lab.SCALE), process.returncode), ("run\n", "", 0),
+          "without a signal the command runs when its turn comes")
+    for client in holder, next_one:
+        client.close()
+
+
+def test_rule_with_a_short_ttl():
+    """The default linger is 2 s."""
+    short = lab.Agent(nodes, 'rule "*" { max_ttl = 1s }')
+    equal(lab.redlock_run(short, "run", "-n", "x", "--", "true")[0], 0,
+          "run works under a rule's max_ttl of 1 s")
+    status, _, errors = lab.redlock_run(short, "run", "-n", "--linger", "2s", "x", "--", "true")
+    equal(status, 77, "as an option, such a linger is denied")
+    ok("allows LINGER at most 1000 ms" in errors, errors.strip())
+    short.terminate()
+
+
+def test_full_agent():
+    full = lab.Agent(nodes, "max_sessions = 1")
+
+    def session():
+        client = full.client()
+        return client if client.call("PING") == "PONG" else client.close()
+
+    client = lab.wait_for(session, 5, "the only session")
+    status, _, errors = lab.redlock_run(full, "run", "-n", "x", "--", "true")
+    equal(status, 75, "75: the agent has no room for a connection")
+    ok("a limit of the agent" in errors, errors.strip())
+    client.close()
+    full.terminate()
+
+
 def test_environment_and_group():
     out = lab.redlock_run(agent, "run", "env name", "--", "sh", "-c",
                           'echo "$REDLOCK_NAME|$REDLOCK_ID|$REDLOCK_FENCE|'
@@ -285,6 +345,28 @@ def test_parent_death():
     ok(True, "the command dies with redlock, even by kill -9")
     lab.wait_for(lambda: lab.keys_on(nodes, "orphan") == 0, what="the release")
     ok(True, "and the lease is released")
+
+
+def test_acquire_gives_up():
+    """A waiting `redlock acquire` ends with either of the processes that want the lease."""
+    holder = agent.client()
+    holder.acquire("wanted")
+    waiters = lambda count: lab.wait_for(lambda: agent.status()["waiters"] == count, 5, "%d waiters" % count)
+    for what in "the script", "the command", "the background process":
+        script = lab.spawn(["sleep", "100"])
+        process = lab.redlock(agent, "acquire", "--for", str(script.pid), "wanted")
+        waiters(1)
+        if what == "the background process":
+            leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
+            os.kill(next(lease["pid"] for lease in leases if lease["state"] == "waiting"), signal.SIGTERM)
+        else:
+            (script if what == "the script" else process).kill()
+        waiters(0)
+        ok(True, "%s ends: nobody waits any more" % what)
+        process.communicate(timeout=5 * lab.SCALE)
+        script.kill()
+        script.wait()
+    holder.close()
 
 
 def test_acquire_for():
@@ -584,6 +666,7 @@ def test_history():
 
 
 main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stopped_agent,
+     test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
      test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
