@@ -157,6 +157,23 @@ def test_quotas():
         client.close()
 
 
+def test_many_users():
+    """Root sees the use of each: METRICS is larger than the usual reply."""
+    many = lab.Agent(lab.nodes(1))
+    os.chmod(many.socket_path, 0o666)
+    sessions = []
+    for i in range(200):
+        with user(100000 + i):
+            sessions.append(many.client())
+        assert sessions[-1].call("PING") == "PONG"
+    status, out, errors = lab.redlock_run(many, "metrics")
+    equal((status, errors), (0, ""), "redlock metrics with 200 users")
+    ok(len(out) > 65536 and out.endswith("# EOF\n"), "has all of it (%d bytes)" % len(out))
+    for client in sessions:
+        client.close()
+    many.terminate()
+
+
 def test_observed_names():
     """4,096 names in all, 1,024 a session: a user alone may have half, the next one half of the rest."""
     refusal = "QUOTA max_observed_names: user %d has %d of at most "
@@ -215,7 +232,7 @@ def test_reload():
 
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas,
-         test_observed_names, test_whoami, test_reload)
+         test_many_users, test_observed_names, test_whoami, test_reload)
 else:
     skip("rights of users", "only root can become other users")
     main()
