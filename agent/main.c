@@ -200,6 +200,7 @@ static int inherit_socket(struct config *config, int fd) {
         r = set_string(&config->socket_path, address.sun_path);
         if (r < 0)
             return r;
+        config->socket_is_given = true;
     }
     return fd;
 }
@@ -367,5 +368,6 @@ int main(int argc, char **argv) {
         log_error("the agent can't start: %s", strerror(ENOMEM));
         return EXIT_SYSTEM;
     }
+    config->socket_is_given = options.socket_path;
     return serve(&options, config);
 }

@@ -40,6 +40,7 @@ struct config {
     char *key_prefix, *key_suffix; /* key_format around "{name}" */
     char *host;                    /* in lock values, for operators; default: the host name */
     char *socket_path;
+    bool socket_is_given; /* that path is systemd's, or of --socket, not the file's */
     mode_t socket_mode;
     gid_t socket_group; /* (gid_t) -1: the process's own */
     unsigned max_sessions;

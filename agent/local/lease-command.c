@@ -136,21 +136,20 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
     instant_ns asked_ns =
         session->asked_ns > 0 ? instant_min(session->asked_ns, call->now_ns) : call->now_ns;
     struct request *request = registry_ask(registry, session, ask, asked_ns);
-    if (!request) {
+    if (!request && registry_is_full(registry))
         reply_error(session, "QUOTA", "the agent has %u leases and waiters, which is its limit (max_leases)",
                     registry->limit);
+    else if (!request)
+        reply_error(session, "QUOTA", "the agent has no room for another name or its data");
+    if (!request)
         return;
-    }
     if (ask->resume)
         ledger_writer_resuming(session, ask, call->now_ns);
     if (ask->async)
         reply_waiting(session, request, ask);
     else
         session_await(session, request, SESSION_ACQUIRING);
-    if (!registry_start(registry, request, ask, call->now_ns) && !ask->async) {
-        session_proceed(session);
-        reply_error(session, "QUOTA", "the agent has no room for another name");
-    }
+    registry_start(registry, request, ask, call->now_ns);
 }
 
 /* Finds the session's own request by the id in the first argument. False: the id is not a number, or

@@ -29,16 +29,25 @@ bool registry_may_ask(struct registry *registry, struct session *session, uid_t 
     return admission_may_ask(registry, admission_requester_of(session), uid);
 }
 
+bool registry_is_full(const struct registry *registry) {
+    return registry->requests.taken >= registry->limit;
+}
+
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
-    if (registry->requests.taken >= registry->limit)
+    if (registry_is_full(registry))
         return NULL;
     struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
-    if (!tail)
+    struct name_table_entry *name =
+        tail ? name_table_get(&registry->names, ask->name, ask->name_length) : NULL;
+    if (!name) {
+        shared_string_unref(&registry->texts, tail);
         return NULL;
+    }
     uint32_t generation, index = registry_slot_take(registry, now_ns, &generation);
     assert(index != POOL_NONE);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
+    request->name = name;
     request->asked_ns = now_ns;
     if (ask->wait_ms > 0)
         request->wait_until_ns = instant_add(now_ns, ask->wait_ms * NS_PER_MS);
@@ -93,20 +102,15 @@ static void start_resume(struct registry *registry, struct request *request,
     request_resume(registry, request, secret);
 }
 
-bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
+void registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns) {
-    assert(request->state == REQUEST_NEW);
-
-    struct name_table_entry *name = name_table_get(&registry->names, ask->name, ask->name_length);
-    if (!name) {
-        request_free(registry, request);
-        return false;
-    }
+    struct name_table_entry *name = request->name;
     struct request *first = wait_queue_first(name);
-    request->name = name;
+
+    assert(request->state == REQUEST_NEW);
     if (ask->resume) {
         start_resume(registry, request, ask->resume, now_ns);
-        return true;
+        return;
     }
     wait_queue_insert(
         request); /* not at the end: a request that a former process left unanswered is older */
@@ -116,12 +120,11 @@ bool registry_start(struct registry *registry, struct request *request, const st
         if (first)
             admission_leave(registry, first);
         wait_queue_contend(registry, request);
-        return true;
+        return;
     }
     request_enter(registry, request, REQUEST_QUEUED);
     if (request->overdue && wait_queue_knows(request))
         wait_queue_reject(registry, request, now_ns);
-    return true;
 }
 
 /* Their leases count for the same limit. */

@@ -145,8 +145,11 @@ bool registry_is_wanted(const struct registry *registry, const char *name, size_
 
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
+/* True: max_leases is reached. */
+bool registry_is_full(const struct registry *registry);
+
 /* Makes a request for the session, whose first member is its struct admission_requester. NULL: the limit is
- * reached. registry_start() follows. */
+ * reached, or there is no room for the texts. registry_start() follows. */
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
 
@@ -160,8 +163,8 @@ void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_M
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid);
 
 /* Puts the request into its queue. Its outcome may be delivered before the return, and the request may be
- * gone. False: no room for the name; the request is gone without an outcome. */
-bool registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
+ * gone. */
+void registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,
                     instant_ns now_ns);
 
 /* Withdraws the request or releases its lease. OUTCOME_RELEASED follows, at once or when the keeper

@@ -113,6 +113,11 @@ def test_reload_of_socket():
     equal((status.st_mode & 0o777, status.st_gid), (0o640, group), "unless it is changed in the file")
     equal(client.call("PING"), "PONG", "clients that are connected stay")
     agent.terminate()
+    elsewhere = lab.Agent(nodes, 'socket { path = "/nonexistent" }', start=False)
+    elsewhere.start("--socket", elsewhere.socket_path)
+    reload(elsewhere)
+    ok("need a restart" not in elsewhere.log_text(), "a path of --socket is no change of the file")
+    elsewhere.terminate()
 
 
 def resident_kib(agent):

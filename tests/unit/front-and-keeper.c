@@ -307,9 +307,7 @@ void ask_for(unsigned index, const char *name, int64_t wait_ms, bool resume) {
     struct request *request =
         registry_ask(&harness.registry, (struct session *) (void *) asker, &ask, harness.now_ns);
     assert(request);
-    bool started = registry_start(&harness.registry, request, &ask, harness.now_ns);
-    assert(started);
-    (void) started;
+    registry_start(&harness.registry, request, &ask, harness.now_ns);
 }
 
 void set_keys(enum situation situation) {

@@ -75,8 +75,7 @@ uint64_t ask_of(unsigned session, const struct registry_ask *ask) {
         &harness.registry, (struct session *) (void *) &harness.requests[session], ask, harness.now_ns);
     assert(request);
     uint64_t id = registry_id(&harness.registry, request);
-    bool started = registry_start(&harness.registry, request, ask, harness.now_ns);
-    assert(started);
+    registry_start(&harness.registry, request, ask, harness.now_ns);
     return id;
 }
 

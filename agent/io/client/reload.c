@@ -46,7 +46,7 @@ int reload_restart_needed(const struct config *running, const struct config *fre
         {"key_format",
          same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
         {"host", same(running->host, fresh->host)},
-        {"socket path", same(running->socket_path, fresh->socket_path)},
+        {"socket path", running->socket_is_given || same(running->socket_path, fresh->socket_path)},
         {"max_leases", running->max_leases == fresh->max_leases},
     };
     size_t length = 0;
