@@ -31,6 +31,9 @@ struct shared_string_pool {
     } classes[SHARED_STRING_CLASSES];
 };
 
+/* The size of a pool with room for so many strings, each of at most `length_max` bytes. */
+size_t shared_string_pool_bytes(size_t strings, size_t length_max);
+
 /* `size`: a multiple of SHARED_STRING_BLOCK_BYTES. `memory` is aligned for pointers. */
 void shared_string_pool_init(struct shared_string_pool *pool, void *memory, size_t size);
 

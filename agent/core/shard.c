@@ -23,8 +23,7 @@ static uint32_t leases_max(const struct shard_config *config) {
 }
 
 static size_t text_bytes(const struct shard_config *config) {
-    size_t worst = (size_t) config->requests_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
-    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
+    return shared_string_pool_bytes(config->requests_max, SHARED_STRING_BYTES_MAX);
 }
 
 static size_t lay_out(struct shard *shard, const struct shard_config *config, unsigned char *memory) {

@@ -20,8 +20,7 @@ struct name {
 /* --- memory --- */
 
 static size_t text_bytes(uint32_t names_max) {
-    size_t worst = (size_t) names_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
-    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
+    return shared_string_pool_bytes(names_max, SHARED_STRING_BYTES_MAX);
 }
 
 static size_t lay_out(struct wakeup *wakeup, uint32_t names_max, unsigned char *memory) {

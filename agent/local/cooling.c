@@ -9,8 +9,7 @@
 /* --- memory --- */
 
 static size_t text_bytes(void) {
-    size_t worst = (size_t) COOLING_NAMES_MAX * (NAME_BYTES_MAX + sizeof(struct shared_string)) * 2;
-    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
+    return shared_string_pool_bytes((size_t) COOLING_NAMES_MAX, NAME_BYTES_MAX);
 }
 
 static size_t lay_out(struct cooling_table *table, unsigned char *memory) {

@@ -23,9 +23,7 @@ enum {
 
 /* Each observed name has a name and a value. */
 static size_t text_bytes(void) {
-    size_t worst =
-        (size_t) OBSERVED_NAMES_MAX * 2 * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
-    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
+    return shared_string_pool_bytes((size_t) OBSERVED_NAMES_MAX * 2, SHARED_STRING_BYTES_MAX);
 }
 
 static size_t lay_out(struct observe_table *table, unsigned char *memory) {

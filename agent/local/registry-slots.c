@@ -10,9 +10,10 @@ static_assert(REQUESTS_MAX == 1 << REQUEST_INDEX_BITS, "an id is a slot's index 
 
 /* --- memory --- */
 
+/* Each request has a name and the tail of a lock value. */
 static size_t text_bytes(uint32_t requests_max) {
-    size_t worst = (size_t) requests_max * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
-    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
+    return shared_string_pool_bytes(requests_max, NAME_BYTES_MAX) +
+           shared_string_pool_bytes(requests_max, SHARED_STRING_BYTES_MAX);
 }
 
 static size_t lay_out(struct registry *registry, uint32_t requests_max, unsigned char *memory) {
