@@ -88,7 +88,8 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
         error = connection_open(connection->socket_path, CONNECT_MS * NS_PER_MS, &connection->fd);
     if (error == REDLOCK_OK) {
         error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
-        errno = ECONNRESET; /* if the agent is away, it has closed the connection */
+        if (error == REDLOCK_AGENT_AWAY)
+            errno = ECONNRESET; /* the agent has closed the connection */
     }
     if (error != REDLOCK_OK) {
         int saved_errno = errno;

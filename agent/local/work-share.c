@@ -19,7 +19,7 @@ void work_share_note(struct work_share *share, uint8_t account, unsigned units, 
 
     *paid_ns = instant_max(*paid_ns, now_ns - WORK_SHARE_BURST * unit_ns) + units * unit_ns;
     *paid_ns = instant_min(*paid_ns, now_ns + WORK_SHARE_PAUSE_MS_MAX * NS_PER_MS);
-    if (*paid_ns > now_ns && others_ask(share, account, now_ns))
+    if (units > 0 && *paid_ns > now_ns && others_ask(share, account, now_ns))
         share->pauses++;
     if (share->latest != account)
         share->other_ns = share->latest_ns;

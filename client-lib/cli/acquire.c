@@ -148,6 +148,10 @@ static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struc
         waiting_report_due(&waiting);
     }
     waiting_deinit(&waiting);
+    if (acquire->granted && redlock_remaining_ns(*ret) == 0) {
+        acquire->granted = false; /* this process was stopped until the lease had expired */
+        acquire->error = REDLOCK_LOST;
+    }
     return acquire->granted;
 }
 
@@ -211,11 +215,16 @@ static int acquire_lease(const struct cli *cli, struct acquire *acquire, int out
     if (status != 0)
         return status;
     redlock_set_callbacks(*ret_connection, &callbacks, acquire);
+    if (redlock_fd(*ret_connection) < 0) {
+        cli_complain("%s: can't wait for the agent: %s", acquire->name, strerror(errno));
+        return STATUS_SYSTEM;
+    }
     if (wait_for_lease(cli, acquire, *ret_connection, outcome_fd, ret))
         return 0;
     *ret = NULL;
     if (acquire->error == REDLOCK_OK) {
-        cli_complain("%s: stopped waiting: a process that wanted the lease has ended", acquire->name);
+        cli_complain("%s: stopped waiting: ended by SIGTERM, or with the process that wanted the lease",
+                     acquire->name);
         return STATUS_SYSTEM;
     }
     status = cli_failed(*ret_connection, acquire->error, acquire->name);

@@ -22,10 +22,11 @@ bool guard_channel_send(int channel, enum guard_channel_word word, int value) {
 }
 
 bool guard_channel_receive(int channel, struct guard_channel_message *ret) {
+    unsigned resets = 0; /* the other process has ended without reading all: what it has sent follows */
     ssize_t n;
 
     do
         n = recv(channel, ret, sizeof(*ret), 0);
-    while (n < 0 && (errno == EINTR || errno == ENOMEM));
+    while (n < 0 && (errno == EINTR || errno == ENOMEM || (errno == ECONNRESET && resets++ == 0)));
     return n == sizeof(*ret);
 }

@@ -123,7 +123,8 @@ static bool ask_once(struct guard_lease *lease, int channel) {
     int64_t give_up_ns = wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
     struct waiting waiting;
 
-    lease->granted = lease->is_lost = false;
+    lease->granted = lease->is_lost = lease->at_risk = false;
+    lease->reason[0] = '\0';
     waiting_init(&waiting, lease->cli, lease->run->name, wait_ms != 0);
     lease->error =
         redlock_acquire_async(lease->connection, lease->run->name, &lease->options, &lease->lease);

@@ -347,6 +347,30 @@ def test_parent_death():
     ok(True, "and the lease is released")
 
 
+def waiter_pid():
+    leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
+    return next(lease["pid"] for lease in leases if lease["state"] == "waiting")
+
+
+def test_acquire_stopped():
+    """A grant that its process reads when the lease has expired is no success."""
+    holder, next_one = agent.client(), agent.client()
+    grant = holder.acquire("expired")
+    script = lab.spawn(["sleep", "100"])
+    process = lab.redlock(agent, "acquire", "--for", str(script.pid), "-t", "500ms", "expired")
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, 5, "the waiter")
+    background = waiter_pid()
+    os.kill(background, signal.SIGSTOP)
+    holder.call("RELEASE", grant["id"])
+    ok("id" in next_one.acquire("expired", "WAIT", 10000), "a process that is stopped loses its lease")
+    os.kill(background, signal.SIGCONT)
+    out, errors = process.communicate(timeout=10 * lab.SCALE)
+    equal((process.returncode, out), (125, ""), "redlock acquire exits with 125: %s" % errors.strip())
+    script.kill()
+    for client in holder, next_one:
+        client.close()
+
+
 def test_acquire_gives_up():
     """A waiting `redlock acquire` ends with either of the processes that want the lease."""
     holder = agent.client()
@@ -357,8 +381,7 @@ def test_acquire_gives_up():
         process = lab.redlock(agent, "acquire", "--for", str(script.pid), "wanted")
         waiters(1)
         if what == "the background process":
-            leases = json.loads(lab.redlock_run(agent, "leases", "--json")[1])
-            os.kill(next(lease["pid"] for lease in leases if lease["state"] == "waiting"), signal.SIGTERM)
+            os.kill(waiter_pid(), signal.SIGTERM)
         else:
             (script if what == "the script" else process).kill()
         waiters(0)
@@ -667,7 +690,7 @@ def test_history():
 
 main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stopped_agent,
      test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
-     test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
-     test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
+     test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on,
+     test_waits_before_release, test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
      test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)

@@ -59,7 +59,7 @@ static void trace(const struct request *request, const struct request_outcome *o
         usdt_grant(name->bytes, name->head_length, request->token, us);
 }
 
-/* A lease of before a restart that the next process has not found on the nodes: no keeper has it. */
+/* A lease of before a restart that no keeper has: it was not found on the nodes, or is not searched for. */
 static void log_loss(struct local_layer *layer, const struct request *request, enum reason reason) {
     const struct shared_string *name = request->name->key.text;
 
