@@ -690,7 +690,7 @@ def test_history():
 
 main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stopped_agent,
      test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
-     test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on,
-     test_waits_before_release, test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
+     test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
+     test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
      test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)
