@@ -5,7 +5,7 @@ import os
 import socket
 
 import lab
-from tap import begins, equal, main, note, ok, within
+from tap import begins, equal, main, note, ok, skip, within
 
 
 def acquire_and_release(client, name):
@@ -429,9 +429,31 @@ def test_late_start():
     agent.terminate()
 
 
+def test_name_with_two_addresses():
+    """As localhost is in many a hosts(5), while the server listens at one of them."""
+    if os.geteuid() != 0:
+        skip("a name with two addresses", "only root may mount another /etc/hosts")
+        return
+    node = lab.TcpNode("a", "--bind", "127.0.0.2")
+    hosts = lab.path("hosts")
+    with open(hosts, "w") as file:
+        file.write("127.0.0.1 both\n127.0.0.2 both\n")
+    there = Named("a", "both:%d" % node.port)
+    agent = lab.Agent([there], prefix=["unshare", "-m", "sh", "-c",
+                                       'mount --bind "$0" /etc/hosts && exec "$@"', hosts])
+    agent.wait_voting(1)
+    equal(agent.node_states()["a"]["state"], "voting", "the agent connects to the address that answers")
+    agent.terminate()
+
+
+class Named:
+    def __init__(self, name, address):
+        self.name, self.address = name, address
+
+
 main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
      test_refusing_nodes, test_no_answer_to_connecting,
      test_real_refusals, test_wrong_servers, test_facts_under_way,
      test_evictions_under_way, test_round_trips, test_foreign_type, test_foreign_writes,
-     test_script_flush_and_restart,
+     test_script_flush_and_restart, test_name_with_two_addresses,
      test_even_and_single, test_passwords, test_late_start)

@@ -17,7 +17,8 @@ enum { TIMEOUT_MS = 20, LONG_MS = 60000 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool hangs;
-static struct sockaddr_in loopback = {.sin_family = AF_INET};
+static struct sockaddr_in loopback = {.sin_family = AF_INET}, next = {.sin_family = AF_INET};
+static struct addrinfo second = {.ai_addr = (struct sockaddr *) &next, .ai_addrlen = sizeof(next)};
 static struct addrinfo found = {.ai_addr = (struct sockaddr *) &loopback, .ai_addrlen = sizeof(loopback)};
 static unsigned asking; /* threads in getaddrinfo() */
 
@@ -57,10 +58,12 @@ static void on_answer(void *userdata, const char *address, const char *error) {
     resolve = resolve_free(resolve);
 }
 
+static unsigned place;
+
 static int ask(const char *host, unsigned timeout_ms) {
     answers = 0;
     answer[0] = '\0';
-    return resolve_new(event, host, timeout_ms, on_answer, NULL, &resolve);
+    return resolve_new(event, host, place, timeout_ms, on_answer, NULL, &resolve);
 }
 
 static const char *answer_to(const char *host, unsigned timeout_ms) {
@@ -88,6 +91,15 @@ static void test_answers(void) {
               "or the resolver's error is reported");
 }
 
+static void test_addresses(void) {
+    static const char *const addresses[] = {"127.0.0.1", "127.0.0.2", "127.0.0.1"};
+
+    found.ai_next = &second;
+    for (place = 0; place < 3; place++)
+        is_string(answer_to("known", LONG_MS), addresses[place], "of two addresses the one in this place");
+    place = 0;
+}
+
 static void test_hanging(void) {
     hang(true);
     instant_ns begun_ns = clock_now_ns();
@@ -113,9 +125,11 @@ static void test_hanging(void) {
 
 int main(void) {
     loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    next.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
     if (sd_event_new(&event) < 0)
         skip_all("no event loop");
     test_answers();
+    test_addresses();
     test_hanging();
     sd_event_unref(event);
     return done_testing();

@@ -233,6 +233,7 @@ static void on_connect(const redisAsyncContext *context, int status) {
                                                             : "can't connect");
     redis->failure[0] = '\0';
     redis->context = NULL; /* hiredis frees it */
+    redis->place++;
     retry_later(redis, reason);
 }
 
@@ -244,6 +245,7 @@ static void take_context(struct redis *redis, redisAsyncContext *context) {
                         context && context->errstr[0] ? context->errstr : "out of memory");
         if (context)
             redisAsyncFree(context);
+        redis->place++;
         retry_later(redis, reason);
         return;
     }
@@ -281,8 +283,8 @@ static void connect_now(struct redis *redis) {
         take_context(redis, redisAsyncConnectUnix(redis->node->unix_path));
         return;
     }
-    int r = resolve_new(redis->event, redis->node->host, RESOLVE_TIMEOUT_MS, on_resolved, redis,
-                        &redis->resolve);
+    int r = resolve_new(redis->event, redis->node->host, redis->place, RESOLVE_TIMEOUT_MS, on_resolved,
+                        redis, &redis->resolve);
     if (r > 0)
         take_context(redis, redisAsyncConnect(redis->node->host, redis->node->port));
     else if (r < 0)
@@ -307,6 +309,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
         /* A context that never connected has no disconnect callback. */
         redisAsyncContext *context = redis->context;
         redis->context = NULL;
+        redis->place++;
         redisAsyncFree(context);
         retry_later(redis, "no connection within 1 s");
     } else if (redis->state == REDIS_PROBING || redis->inspecting) {

@@ -25,6 +25,7 @@ struct question {
     _Atomic int owners;
     int done_fd;
     int error;
+    unsigned place;
     char host[256];
     char address[RESOLVED_BYTES];
 };
@@ -46,6 +47,14 @@ static bool question_unref(struct question *question) {
     return true;
 }
 
+static const struct addrinfo *address_at(const struct addrinfo *found, unsigned place) {
+    const struct addrinfo *address = found;
+
+    while (place-- > 0)
+        address = address->ai_next ? address->ai_next : found;
+    return address;
+}
+
 static void *ask(void *userdata) {
     struct question *question = userdata;
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
@@ -53,9 +62,11 @@ static void *ask(void *userdata) {
     const uint64_t one = 1;
 
     question->error = getaddrinfo(question->host, NULL, &hints, &found);
-    if (question->error == 0)
-        question->error = getnameinfo(found->ai_addr, found->ai_addrlen, question->address,
+    if (question->error == 0) {
+        const struct addrinfo *address = address_at(found, question->place);
+        question->error = getnameinfo(address->ai_addr, address->ai_addrlen, question->address,
                                       sizeof(question->address), NULL, 0, NI_NUMERICHOST);
+    }
     if (found)
         freeaddrinfo(found);
     ssize_t n = write(question->done_fd, &one, sizeof(one));
@@ -120,8 +131,8 @@ static int start(struct resolve *resolve, sd_event *event) {
     return r;
 }
 
-int resolve_new(sd_event *event, const char *host, unsigned timeout_ms, resolve_handler handler,
-                void *userdata, struct resolve **ret) {
+int resolve_new(sd_event *event, const char *host, unsigned place, unsigned timeout_ms,
+                resolve_handler handler, void *userdata, struct resolve **ret) {
     if (is_numeric(host))
         return 1;
     if (atomic_load(&abandoned) >= RESOLVE_ABANDONED_MAX)
@@ -139,6 +150,7 @@ int resolve_new(sd_event *event, const char *host, unsigned timeout_ms, resolve_
     }
     memcpy(question->host, host, strlen(host) + 1);
     question->done_fd = done_fd;
+    question->place = place;
     atomic_store(&question->owners, 1);
     *resolve = (struct resolve){
         .question = question, .timeout_ms = timeout_ms, .handler = handler, .userdata = userdata};

@@ -17,9 +17,11 @@ enum {
 typedef void (*resolve_handler)(void *userdata, const char *address, const char *error);
 
 /* 1 when `host` is numeric: nothing is started. 0: the handler will be called, with an error after
- * `timeout_ms` at the latest. Or a negative errno: -EAGAIN while too many earlier questions hang. */
-int resolve_new(sd_event *event, const char *host, unsigned timeout_ms, resolve_handler handler,
-                void *userdata, struct resolve **ret);
+ * `timeout_ms` at the latest. Or a negative errno: -EAGAIN while too many earlier questions hang. Of several
+ * addresses the handler gets the one in this place, counted round: 0 is the first, and after the last one it
+ * comes again. */
+int resolve_new(sd_event *event, const char *host, unsigned place, unsigned timeout_ms,
+                resolve_handler handler, void *userdata, struct resolve **ret);
 
 /* Cancels: the handler is not called. NULL is fine. Returns NULL. */
 struct resolve *resolve_free(struct resolve *resolve);
