@@ -69,10 +69,9 @@ static bool is_after_restart(const struct shard *shard, instant_ns now_ns) {
     return now_ns < until_ns;
 }
 
-bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
-                           const struct vote *vote, instant_ns now_ns) {
-    uint8_t secret[SECRET_BYTES];
-
+/* `secret`: memory for the random part. */
+static bool is_orphan(struct shard *shard, const struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns, uint8_t secret[SECRET_BYTES]) {
     if (vote->foreign_type || now_ns < shard->predecessors.from_ns)
         return false;
     const struct shard_predecessor *predecessor = predecessor_of(&shard->predecessors, vote, now_ns, secret);
@@ -95,6 +94,15 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
     return true;
 }
 
+bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsigned node,
+                           const struct vote *vote, instant_ns now_ns) {
+    uint8_t secret[SECRET_BYTES];
+    bool found = is_orphan(shard, lease, node, vote, now_ns, secret);
+
+    secret_clear(secret, sizeof(secret));
+    return found;
+}
+
 bool foreign_key_was_deleted(const struct vote *vote) {
     return vote->foreign_type && bytes_equal(vote->text, vote->text_length, "none", 4);
 }
@@ -108,8 +116,9 @@ void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, c
         lease->foreign_reported &= (node_set) ~bit;
     if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit))
         return;
-    if (predecessor_of(&shard->predecessors, vote, now_ns, secret) ||
-        (vote->text_length == 0 && is_after_restart(shard, now_ns)))
+    bool is_predecessors = predecessor_of(&shard->predecessors, vote, now_ns, secret);
+    secret_clear(secret, sizeof(secret));
+    if (is_predecessors || (vote->text_length == 0 && is_after_restart(shard, now_ns)))
         return; /* likely an orphan, or this lease's: the answer to an extension may have no value */
     if (!lease->extends)
         return; /* the previous holder may have released it since */

@@ -1,6 +1,7 @@
 #include "local/leader.h"
 
 #include "base/bytes.h"
+#include "base/secret.h"
 #include "core/lock-value.h"
 #include "local/call.h"
 #include "local/rejection.h"
@@ -90,7 +91,9 @@ static struct own_lease own_lease_of(struct front_state *front, const struct lea
     uint8_t secret[SECRET_BYTES];
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
-    if (key->foreign_type || !lock_value_is_of(key->value, key->length, &identity, secret))
+    bool is_own = !key->foreign_type && lock_value_is_of(key->value, key->length, &identity, secret);
+    secret_clear(secret, sizeof(secret));
+    if (!is_own)
         return (struct own_lease){0};
     const struct request *holder = registry_holder(&front->registry, name_hash);
     if (holder && !holder->resume && holder->tenure.acquired_ns > 0)

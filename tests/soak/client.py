@@ -377,8 +377,9 @@ def run_library():
 
 # --- redlock ---
 
-# Exit codes of `redlock` and its job; the number of the signal that killed them.
-STATUSES = (0, 1, 69, 75, 124, 125, 128 + signal.SIGTERM, 128 + signal.SIGKILL, -signal.SIGKILL,
+# Exit codes of `redlock` and its job; the number of the signal that killed them. 71: the process for which
+# `redlock acquire` waited has ended.
+STATUSES = (0, 1, 69, 71, 75, 124, 125, 128 + signal.SIGTERM, 128 + signal.SIGKILL, -signal.SIGKILL,
             -signal.SIGTERM)
 
 
