@@ -13,6 +13,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
+enum { BULK_BYTES_MAX = 256 * 1024 /* METRICS has up to 192 KiB */ };
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
 
 struct client_pending {
@@ -320,10 +321,8 @@ char *client_input_room(struct client *client, size_t wanted) {
 }
 
 int client_received(struct client *client, size_t length, int64_t now_ns) {
-    static const struct resp_limits limits = {.bulk_bytes_max =
-                                                  (size_t) 256 * 1024 /* METRICS has up to 192 KiB */,
-                                              .tokens_max = CLIENT_TOKENS_MAX,
-                                              .depth_max = DEPTH_MAX};
+    static const struct resp_limits limits = {
+        .bulk_bytes_max = BULK_BYTES_MAX, .tokens_max = CLIENT_TOKENS_MAX, .depth_max = DEPTH_MAX};
     size_t used = 0, n_tokens;
     int error = REDLOCK_OK;
 

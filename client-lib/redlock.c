@@ -19,11 +19,8 @@
 #define NS_PER_MS INT64_C(1000000)
 #define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
 
-enum {
-    ANSWER_TIMEOUT_MS = 10000,
-    CONNECT_MS =
-        1500, /* less than the two seconds in which a client must read a grant on another connection */
-};
+/* A client must read a grant within two seconds, also while it opens another connection. */
+enum { ANSWER_TIMEOUT_MS = 10000, CONNECT_MS = 1500 };
 
 /* --- connections --- */
 

@@ -53,8 +53,8 @@ static struct shared_string *fresh_take(struct shared_string_pool *pool, unsigne
     return string;
 }
 
-/* In a full pool a short string takes the place of a long one that is free: else strings that are long gone
- * would leave no room for short ones. */
+/* In a full pool a short string takes a free place of longer ones: blocks keep their class, so the places of
+ * former long strings would be lost to short ones. */
 static struct shared_string *take(struct shared_string_pool *pool, size_t bytes) {
     for (unsigned size_class = class_for(bytes); size_class < SHARED_STRING_CLASSES; size_class++) {
         struct shared_string *string = free_take(&pool->classes[size_class]);

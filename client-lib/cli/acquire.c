@@ -36,8 +36,6 @@ static const char usage[] =
     "      --signal NAME    if the lease is lost, send this signal to PID: TERM, KILL, USR1, ...\n"
     "  -q, --quiet          no messages: the exit status alone\n";
 
-enum { ANSWER_TIMEOUT_MS = 10000 }; /* of a request that does not wait */
-
 struct acquire {
     struct redlock_options options;
     const char *name;
@@ -128,7 +126,7 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
 static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struct redlock *connection,
                            int outcome_fd, struct redlock_lease **ret) {
     int64_t wait_ms = acquire->options.wait_ms;
-    int64_t give_up_ns = wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
+    int64_t give_up_ns = waiting_give_up_ns(wait_ms);
     struct pollfd fds[] = {{.fd = redlock_fd(connection), .events = POLLIN},
                            {.fd = acquire->pid_fd, .events = POLLIN},
                            {.fd = acquire->stop_fd, .events = POLLIN},

@@ -14,9 +14,8 @@
 
 enum {
     RELEASE_TIMEOUT_MS = 1000,
-    ANSWER_TIMEOUT_MS = 10000, /* of a request that does not wait */
-    LOSS_MARGIN_MS = 200,      /* for the agent to report a loss after the deadline */
-    MAX_HOLD_NOTICE_MS = 500,  /* a deadline this close to the end of --max-hold comes from it */
+    LOSS_MARGIN_MS = 200,     /* for the agent to report a loss after the deadline */
+    MAX_HOLD_NOTICE_MS = 500, /* a deadline this close to the end of --max-hold comes from it */
 };
 
 /* --- callbacks --- */
@@ -99,8 +98,8 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
         {.fd = channel, .events = POLLIN},
         {.fd = redlock_fd(lease->connection), .events = POLLIN},
     };
-    struct guard_channel_message
-        ignored; /* signals for a command that was not started: the relay ends by them */
+    /* Signals for a command that was not started. The relay ends by them. */
+    struct guard_channel_message ignored;
 
     while (!lease->granted && lease->error == REDLOCK_OK) {
         int64_t until_ns = waiting_due_ns(waiting);
@@ -120,7 +119,7 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
 
 static bool ask_once(struct guard_lease *lease, int channel) {
     int64_t wait_ms = lease->options.wait_ms;
-    int64_t give_up_ns = wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
+    int64_t give_up_ns = waiting_give_up_ns(wait_ms);
     struct waiting waiting;
 
     lease->granted = lease->is_lost = lease->at_risk = false;

@@ -17,8 +17,7 @@ enum {
     GRACE_MS_MAX = 5000,
     KILL_MARGIN_MS = 50,       /* for the kernel to end a tree of processes on a loaded machine */
     KILL_MARGIN_DIVISOR = 100, /* of the ttl */
-    TTL_MARGIN_DIVISOR = 20,
-    GO_TIMEOUT_MS = 500, /* a relay that is stopped does not answer: the lease is released meanwhile */
+    GO_TIMEOUT_MS = 500,       /* a relay that is stopped does not answer: the lease is released meanwhile */
 };
 
 struct guard {
@@ -81,8 +80,8 @@ static int choose_times(struct guard *guard) {
 
     if (grace_ms < 0)
         grace_ms = ttl_ms / 4 < GRACE_MS_MAX ? ttl_ms / 4 : GRACE_MS_MAX;
-    if (grace_ms > ttl_ms / 2 && grace_ms <= ttl_ms / 2 + ttl_ms / TTL_MARGIN_DIVISOR)
-        grace_ms = ttl_ms / 2; /* half of the ttl, of which a little has passed */
+    if (grace_ms > ttl_ms / 2 && guard->run->request.ttl_ms > 0)
+        grace_ms = ttl_ms / 2; /* at most half of --ttl, of which a little has passed */
     if (grace_ms > ttl_ms / 2) {
         cli_complain("--grace is %" PRId64 " ms: expected at most half of the ttl, which leaves %" PRId64
                      " ms",

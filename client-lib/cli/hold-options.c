@@ -1,7 +1,6 @@
 #include "hold-options.h"
 
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,12 +59,7 @@ static bool are_consistent(const struct hold_options *options) {
                      options->unit);
         return false;
     }
-    if (options->request.ttl_ms > 0 && options->grace_ms > options->request.ttl_ms / 2) {
-        cli_complain("a grace of %" PRId64 " ms: expected at most half of the ttl, %" PRId64 " ms",
-                     options->grace_ms, options->request.ttl_ms / 2);
-        return false;
-    }
-    return true;
+    return options_grace_fits(options->grace_ms, options->request.ttl_ms);
 }
 
 int hold_options_read(struct hold_options *options, int argc, char **argv) {

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <inttypes.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -75,6 +76,14 @@ bool options_duration(const char *what, const char *text, int64_t *ret_ms) {
     if (read_duration(text, ret_ms))
         return true;
     cli_complain("%s %s: expected a time such as 500ms, 10s or 2m, at most 24d", what, text);
+    return false;
+}
+
+bool options_grace_fits(int64_t grace_ms, int64_t ttl_ms) {
+    if (ttl_ms == 0 || grace_ms <= ttl_ms / 2)
+        return true;
+    cli_complain("a grace of %" PRId64 " ms: expected at most half of the ttl, %" PRId64 " ms", grace_ms,
+                 ttl_ms / 2);
     return false;
 }
 

@@ -48,3 +48,7 @@ bool options_end(int argc, char **argv, int arguments_max);
 /* A duration from elsewhere, such as an environment variable; `what` names it in the message about a
  * mistake. */
 bool options_duration(const char *what, const char *text, int64_t *ret_ms);
+
+/* True if the grace is at most half of the ttl, or the ttl is 0: the agent's; else the mistake is reported.
+ */
+bool options_grace_fits(int64_t grace_ms, int64_t ttl_ms);

@@ -9,7 +9,7 @@
 
 #include "cli.h"
 
-enum { NOTICE_MS = 2000 };
+enum { NOTICE_MS = 2000, ANSWER_TIMEOUT_MS = 10000 };
 
 void waiting_init(struct waiting *waiting, const struct cli *cli, const char *name, bool wanted) {
     *waiting = (struct waiting){
@@ -18,6 +18,10 @@ void waiting_init(struct waiting *waiting, const struct cli *cli, const char *na
 
 int64_t waiting_due_ns(const struct waiting *waiting) {
     return waiting->due_ns;
+}
+
+int64_t waiting_give_up_ns(int64_t wait_ms) {
+    return wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
 }
 
 /* "held by HOLDER, 8123 ms left if not extended" */

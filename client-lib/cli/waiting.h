@@ -18,6 +18,10 @@ struct waiting {
 void waiting_init(struct waiting *waiting, const struct cli *cli, const char *name, bool wanted);
 int64_t waiting_due_ns(const struct waiting *waiting);
 
+/* When a request that waits for this time, and is sent now, has got no answer; INT64_MAX: it waits without
+ * limit. */
+int64_t waiting_give_up_ns(int64_t wait_ms);
+
 /* When the line is due, starts a process that queries the agent and prints: a stuck agent must not block the
  * caller. */
 void waiting_report_due(struct waiting *waiting);

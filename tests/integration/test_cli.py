@@ -27,7 +27,10 @@ def test_exit_statuses():
     equal(run("-t", "1x", "x", "--", "true")[0], 64, "64: an invalid time")
     equal(run("-t", "1h", "x", "--", "true")[0], 64, "64: a ttl above max_ttl")
     equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: a grace beyond half of the ttl")
-    equal(run("-t", "10s", "--grace", "5s", "x", "--", "true")[0], 0, "just half is none")
+    status, _, errors = run("-t", "10s", "--grace", "5001ms", "x", "--", "true")
+    equal((status, errors), (64, "redlock: a grace of 5001 ms: expected at most half of the ttl, 5000 ms\n"),
+          "64: the same with --ttl")
+    equal(run("-t", "10s", "--grace", "5s", "x", "--", "true")[0], 0, "just half is allowed")
     holder = agent.client()
     holder.acquire("x")
     equal(run("-n", "x", "--", "true")[0], 1, "1: held, with -n")
@@ -187,6 +190,17 @@ def test_stopped_while_waiting():
     next_one.call("RELEASE", got["id"])
     equal((*process.communicate(timeout=10 * lab.SCALE), process.returncode), ("run\n", "", 0),
           "without a signal the command runs when its turn comes")
+    grant = holder.acquire("stopped", "WAIT", 5000)
+    process = lab.redlock(agent, "run", "--linger", "8s", "stopped", "--", "true")
+    waiters(1)
+    process.send_signal(signal.SIGSTOP)
+    holder.call("RELEASE", grant["id"])
+    waiters(0)
+    process.kill()
+    begun = lab.now()
+    ok("id" in next_one.acquire("stopped", "WAIT", 10000), "the command is killed just after the grant")
+    within(lab.now() - begun, 0, 5, "no lease lingers for it, in seconds")
+    process.wait()
     for client in holder, next_one:
         client.close()
 
@@ -607,6 +621,13 @@ def test_check():
     full = lab.Agent(own)
     equal(lab.redlock_run(full, "check")[0], 0, "check acquires and releases a lease")
     ok("acquired and released" in lab.redlock_run(full, "check")[1], "and prints that")
+    client = full.client()
+    grant = client.acquire("held")
+    status, out, _ = lab.redlock_run(full, "check", "--lease", "held")
+    ok(status == 0 and out.endswith("; the lease is held, so a majority of them answers\n"),
+       "check --lease of a held name: " + out.strip())
+    client.call("RELEASE", grant["id"])
+    client.close()
     for node in own:
         node.call("CONFIG", "SET", "maxmemory", "1")
     status, out, errors = lab.redlock_run(full, "check")

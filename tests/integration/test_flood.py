@@ -63,6 +63,10 @@ def calls_until_end(client, other, process):
     return times
 
 
+def sessions_of(client):
+    return lab.as_map(client.call("STATUS"))["sessions"]
+
+
 def test_connecting():
     """Programs that connect all the time fill the socket's backlog: others wait for their turn."""
     if os.geteuid() != 0:
@@ -77,11 +81,17 @@ def test_connecting():
     os.seteuid(0)
     floods = [lab.spawn([sys.executable, flood.__file__, beside.socket_path, flood.CONNECTING,
                          str(6 * lab.SCALE)]) for _ in range(3)]
-    lab.wait_for(lambda: holder.call("PING") and "connections a second" in beside.log_text(), 6,
-                 "the line in the log")
+    sessions = []
+
+    def is_logged():
+        sessions.append(sessions_of(holder))
+        return "connections a second" in beside.log_text()
+
+    lab.wait_for(is_logged, 6, "the line in the log")
     results, times = [], []
     while all(process.poll() is None for process in floods) and len(results) < 20:
         begun = lab.now()
+        sessions.append(sessions_of(holder))
         results.append(lab.redlock_run(beside, "run", "-n", "r%d" % len(results), "--", "true"))
         times.append(lab.now() - begun)
     ok(len(results) > 5, "%d times redlock(1) connects meanwhile" % len(results))
@@ -89,6 +99,8 @@ def test_connecting():
     ok(max(times) < lab.SCALE, "each within a second (median %.0f ms, at most %.0f)" %
        (1e3 * lab.median(times), 1e3 * max(times)))
     equal([id for id in held if holder.call("CHECK", id) == 0], [], "no lease is lost")
+    ok(max(sessions) < 1000, "sessions whose client has closed them end at once (at most %d sessions)" %
+       max(sessions))
     times = calls_until_end(user, holder, floods[0])
     ok(len(times) > 5 and lab.median(times) < 0.2 * lab.SCALE,
        "the user's other session is served (%d times, median %.1f ms)" %

@@ -150,6 +150,7 @@ def test_quotas():
     who = lab.as_map(alice.call("WHOAMI", "deploy/x"))
     equal((who["uid"], who["rule"], who["max_leases"]), (ALICE, "deploy/*", 2),
           "WHOAMI has user, rule and limit")
+    equal(who["default_ttl"], 5000, "WHOAMI has the default ttl as the rule's max_ttl bounds it")
     equal(lab.as_map(lab.as_map(who["quota"])["max_leases"])["use"], 40, "WHOAMI has the use of the quota")
     quotas = lab.as_map(lab.as_map(alice.call("STATUS"))["quota"])
     mine = lab.as_map(quotas["max_leases"])

@@ -258,6 +258,10 @@ def test_risk_without_quorum():
     client.close()
 
 
+def script_calls(node):
+    return int(re.search(r"cmdstat_evalsha:calls=(\d+)", node.call("INFO", "commandstats")).group(1))
+
+
 def ledgers():
     return [name for name in agent.names() if name.startswith("ledger-")]
 
@@ -267,6 +271,7 @@ def test_killed_twice():
     client = agent.client(3)
     client.acquire("twice-other")
     wait_stored(client)
+    calls_before = [script_calls(node) for node in nodes[1:]]
     for node in nodes[1:]:
         node.stop()
     begun = lab.now()
@@ -277,10 +282,14 @@ def test_killed_twice():
     agent.begin()
     lab.wait_for(lambda: ledgers() and ledgers() != before, what="the second process's ledger")
     agent.kill()
+    calls = []
     for node in nodes[1:]:
         node.cont()
         for _ in range(2):  # before the second answer, the node executes what it got while it was stopped
             node.call("PING")
+        calls.append(script_calls(node))
+    ok(all(after > first for after, first in zip(calls, calls_before)),
+       "the other nodes execute the first process's request when both processes have ended")
     agent.start()
     equal(client.reply()["name"], "twice", "ACQUIRE is answered two processes later")
     within(lab.now() - begun, 0, 5 * lab.SCALE, "before the keys of the first process expire, in seconds")

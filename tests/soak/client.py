@@ -377,19 +377,26 @@ def run_library():
 
 # --- redlock ---
 
-# Exit codes of `redlock` and its job; the number of the signal that killed them. 71: the process for which
-# `redlock acquire` waited has ended.
-STATUSES = (0, 1, 69, 71, 75, 124, 125, 128 + signal.SIGTERM, 128 + signal.SIGKILL, -signal.SIGKILL,
+# Exit codes of `redlock` and its job; the number of the signal that killed them.
+STATUSES = (0, 1, 69, 75, 124, 125, 128 + signal.SIGTERM, 128 + signal.SIGKILL, -signal.SIGKILL,
             -signal.SIGTERM)
 
 
+NOBODY_WAITS = 71  # of `redlock acquire`: the process that wanted the lease has ended meanwhile
+
+
 def run_redlock(*arguments):
+    """The exit status, and the end of standard error."""
     # Of `run` it is the job that writes.
     start_redlock(choose.choice(SOCKETS), *arguments, stderr=subprocess.PIPE,
                   stdout=None if arguments[0] == "run" else subprocess.DEVNULL)
     said = process.communicate()[1]
-    if process.returncode not in STATUSES:
-        write("wrong", "redlock", arguments[0], "exits with", process.returncode, said.strip()[-100:])
+    return process.returncode, said.strip()[-100:]
+
+
+def check_status(command, status, said):
+    if status not in STATUSES:
+        write("wrong", "redlock", command, "exits with", status, said)
 
 
 def run_command():
@@ -397,11 +404,14 @@ def run_command():
         name = choose.choice(NAMES)
         waiting = choose.choice((["-n"], ["-w", "300ms"], ["-w", "2s"]))
         if choose.random() < 0.8:
-            run_redlock("run", "-q", "-t", choose.choice(("500ms", "1s", "2s")), *waiting, name, "--",
-                        sys.executable, "-SEc", TICK, str(choose.choice((0, 0.05, 0.5, 2))))
+            check_status("run", *run_redlock(
+                "run", "-q", "-t", choose.choice(("500ms", "1s", "2s")), *waiting, name, "--",
+                sys.executable, "-SEc", TICK, str(choose.choice((0, 0.05, 0.5, 2)))))
         else:
             sleeper = subprocess.Popen(["sleep", "0.3"])
-            run_redlock("acquire", "-q", "--for", str(sleeper.pid), *waiting, name)
+            status, said = run_redlock("acquire", "-q", "--for", str(sleeper.pid), *waiting, name)
+            if status != NOBODY_WAITS or sleeper.poll() is None:
+                check_status("acquire", status, said)
             sleeper.wait()
 
 

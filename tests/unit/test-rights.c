@@ -236,6 +236,24 @@ static void test_bless(void) {
     is_int(blessed, 3, "its node");
 }
 
+/* The memory for names and data is used up but for one place, which the data of the request takes. */
+static void test_no_room_for_a_name(void) {
+    static char text[SHARED_STRING_BYTES_MAX];
+    struct shared_string_pool *texts = &harness.front.registry.texts;
+    struct shared_string *last = NULL, *string;
+
+    begin_with_rules(0);
+    while ((string = shared_string_new(texts, text, sizeof(text), NULL, 0)))
+        last = string;
+    for (size_t length = sizeof(text) / 2; length > 0; length /= 2)
+        while (shared_string_new(texts, text, length, NULL, 0))
+            ;
+    (void) shared_string_unref(texts, last);
+    ask(0, "ACQUIRE roomless ASYNC");
+    is_string(got(0), "-QUOTA the agent has no room for another name or its data\r\n",
+              "without room for the name an ASYNC request gets the error, not `waiting`");
+}
+
 static void test_quota(void) {
     char line[64];
     unsigned granted = 0;
@@ -439,6 +457,7 @@ int main(void) {
     test_turn_with_room_again();
     test_hand_off_under_rule();
     test_bless();
+    test_no_room_for_a_name();
     test_quota();
     test_listing();
     test_hidden_holder();

@@ -52,7 +52,7 @@ static void test_capacity(size_t size) {
     drop(n);
 }
 
-/* What was long, and is free, leaves room for every length. */
+/* A free place of a long string takes strings of every shorter length. */
 static void test_classes(size_t size) {
     static const size_t lengths[] = {LONG, 900, 400, 200, 100, 50, 10, 1};
     unsigned least = MANY;

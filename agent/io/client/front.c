@@ -145,26 +145,32 @@ static void note_rejected(struct front *front, uid_t uid) {
     work_share_note(&state->work, (uint8_t) quota_index(&state->registry.quota, uid), 0, clock_now_ns());
 }
 
-static void reject_over_quota(struct front *front, int fd, const struct ucred *peer) {
+static void reject(struct front *front, int fd, const struct ucred *peer, const char *text) {
     static const struct log_fields fields = {.event = LOG_EVENT_QUOTA};
-    char text[QUOTA_TEXT_BYTES], error[QUOTA_TEXT_BYTES + 16];
+    char error[QUOTA_TEXT_BYTES + 16];
 
-    quota_text(&front->layer.state.registry.quota, peer->uid, QUOTA_SESSIONS, 1, text);
+    note_rejected(front, peer->uid);
     log_limit_event(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), &fields,
                     "connection rejected: %s", text);
-    (void) snprintf(error, sizeof(error), "-QUOTA %s\r\n", text);
     reply_count_rejection(&front->layer.state, "QUOTA");
+    (void) snprintf(error, sizeof(error), "-QUOTA %s\r\n", text);
     conn_reject(&front->table, fd, error);
 }
 
-static void reject_over_max(struct front *front, int fd) {
-    static const struct log_fields fields = {.event = LOG_EVENT_QUOTA};
+/* False: the agent, or the user, has as many sessions as it may; the connection is gone. */
+static bool may_have_session(struct front *front, int fd, const struct ucred *peer) {
+    struct quota *quota = &front->layer.state.registry.quota;
+    unsigned most = current_config(front)->max_sessions;
+    char text[QUOTA_TEXT_BYTES];
 
-    log_limit_event(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), &fields,
-                    "connection rejected: the agent has max_sessions = %u connections",
-                    current_config(front)->max_sessions);
-    reply_count_rejection(&front->layer.state, "QUOTA");
-    conn_reject(&front->table, fd, "-QUOTA the agent has max_sessions connections\r\n");
+    if (front->table.n_open >= most)
+        (void) snprintf(text, sizeof(text), "the agent has max_sessions connections: %u", most);
+    else if (!quota_may(quota, peer->uid, QUOTA_SESSIONS, 1))
+        quota_text(quota, peer->uid, QUOTA_SESSIONS, 1, text);
+    else
+        return true;
+    reject(front, fd, peer, text);
+    return false;
 }
 
 static void on_client(void *userdata, int fd) {
@@ -172,17 +178,8 @@ static void on_client(void *userdata, int fd) {
     struct ucred peer;
 
     int r = peer_cred_identify(fd, &peer);
-    if (front->table.n_open >= current_config(front)->max_sessions) {
-        if (r >= 0)
-            note_rejected(front, peer.uid);
-        reject_over_max(front, fd);
+    if (r >= 0 && !may_have_session(front, fd, &peer))
         return;
-    }
-    if (r >= 0 && !quota_may(&front->layer.state.registry.quota, peer.uid, QUOTA_SESSIONS, 1)) {
-        note_rejected(front, peer.uid);
-        reject_over_quota(front, fd, &peer);
-        return;
-    }
     if (r >= 0)
         r = conn_new(&front->table, fd, &peer);
     else

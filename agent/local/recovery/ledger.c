@@ -22,7 +22,9 @@ static_assert(sizeof(struct ledger_transfer) % 8 == 0, "the kernel writes into a
 /* --- layout --- */
 
 static size_t text_bytes(const struct ledger_size *size) {
-    return shared_string_pool_bytes((size_t) size->sessions + size->entries, SHARED_STRING_BYTES_MAX);
+    size_t worst =
+        ((size_t) size->sessions + size->entries) * (SHARED_STRING_BYTES_MAX + sizeof(struct shared_string));
+    return (worst / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
 
 /* Each part begins on a page of its own. */
