@@ -54,6 +54,7 @@ enum {
     NODE_FEW_NAMES = 64,
     NODE_ANSWER_BYTES_MAX = 1 << 20, /* of one answer: beyond it the connection is closed */
     NODE_ANSWER_ELEMENTS_MAX = 1024, /* the scripts' answers have fewer than 300 */
+    NODE_ANSWER_DEPTH_MAX = 5,       /* the answers of the scripts and of ROLE have three */
     NODE_CUT_MS = 5000,              /* silence after which the connection is closed */
     TOKEN_RAISES_MAX = 3,            /* rounds of one attempt that raise its token */
     HANDOFFS_MAX = 64,         /* in a row on one host while another waits; as many tokens are reserved */

@@ -10,7 +10,7 @@ import pages
 from tap import equal, main, ok, skip, within
 
 LINES = "\n".join(
-    'usdt:*:redlockd:%s { printf("%s %%s %%ld %%ld %%s\\n", str(arg0, arg1), arg2, arg3, %s); }' % (
+    'usdt:*:redlockd:%s { printf("%s %%s %%ld %%ld %%s\\n", str(arg0), arg2, arg3, %s); }' % (
         probe, probe, "str(arg4)" if probe == "loss" else '"-"')
     for probe in ("grant", "handoff", "extend", "loss"))
 
@@ -26,17 +26,23 @@ def can_trace():
 
 
 class Tracer:
-    """A bpftrace that runs; its lines of output by their first words."""
+    """A bpftrace at a terminal (a pipe would get its lines late); its lines of output by their first words."""
 
     def __init__(self, arguments, **options):
-        self.process = lab.spawn(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        self.terminal, inner = os.openpty()
+        self.process = lab.spawn(arguments, stdin=subprocess.DEVNULL, stdout=inner, stderr=subprocess.DEVNULL,
                                  **options)
+        os.close(inner)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
-        for line in self.process.stdout:
-            self.lines.put(line.split())
+        try:
+            with open(self.terminal) as lines:
+                for line in lines:
+                    self.lines.put(line.split())
+        except OSError:  # EIO: the tracer has ended
+            pass
 
     def seen(self, *words):
         """The next line that begins so, if there is one by now."""

@@ -11,8 +11,8 @@
 #include "io/loop/secret-memory.h"
 
 enum {
-    BLOCK_BYTES = 16384,        /* the answer for BATCH_NAMES_MAX extensions fits */
-    LARGE_BYTES = 2048,         /* rare large answers, such as INFO's, do not enlarge the block */
+    BLOCK_BYTES = 16384, /* the answer for BATCH_NAMES_MAX extensions fits */
+    LARGE_BYTES = 2048,  /* rare large answers, such as INFO's, do not enlarge the block */
 };
 
 struct reply_memory_large {
@@ -39,6 +39,15 @@ static void *take(struct reply_memory *replies, size_t length) {
     large->length = room;
     replies->large = large;
     return large->bytes;
+}
+
+/* Arrays around the value that the task reads. */
+static int depth_of(const redisReadTask *task) {
+    int depth = 0;
+
+    while ((task = task->parent))
+        depth++;
+    return depth;
 }
 
 /* Whether the answer may have so many more elements. */
@@ -106,9 +115,12 @@ typedef int array_length;
 
 static void *make_array(const redisReadTask *task, array_length length) {
     size_t elements = (size_t) length;
-    redisReply *reply = may_have(task->privdata, 1 + elements) ? make(task, task->type) : NULL;
+    struct reply_memory *replies = task->privdata;
 
-    if (!reply || !(reply->element = take(task->privdata, elements * sizeof(void *))))
+    replies->too_deep |= depth_of(task) >= NODE_ANSWER_DEPTH_MAX;
+    redisReply *reply =
+        !replies->too_deep && may_have(replies, 1 + elements) ? make(task, task->type) : NULL;
+    if (!reply || !(reply->element = take(replies, elements * sizeof(void *))))
         return NULL;
     reply->elements = elements;
     return reply;
@@ -140,7 +152,7 @@ void reply_memory_attach(struct reply_memory *replies, redisContext *context) {
 void reply_memory_clear(struct reply_memory *replies) {
     secret_clear(replies->block, replies->used);
     replies->used = replies->count = 0;
-    replies->excessive = replies->unasked = false;
+    replies->excessive = replies->too_deep = replies->unasked = false;
     while (replies->large) {
         struct reply_memory_large *large = replies->large;
         replies->large = large->next;
@@ -149,14 +161,17 @@ void reply_memory_clear(struct reply_memory *replies) {
 }
 
 void reply_memory_explain(const struct reply_memory *replies, redisContext *context) {
-    if (!replies->excessive && !replies->unasked)
+    if (!replies->excessive && !replies->too_deep && !replies->unasked)
         return;
     context->err = REDIS_ERR_PROTOCOL;
     if (replies->unasked)
         (void) snprintf(context->errstr, sizeof(context->errstr), "it answered without a request");
+    else if (replies->too_deep)
+        (void) snprintf(context->errstr, sizeof(context->errstr),
+                        "an answer has arrays nested more than %d deep", (int) NODE_ANSWER_DEPTH_MAX);
     else
         (void) snprintf(context->errstr, sizeof(context->errstr), "an answer has more than %d elements",
-                    (int) NODE_ANSWER_ELEMENTS_MAX);
+                        (int) NODE_ANSWER_ELEMENTS_MAX);
 }
 
 int reply_memory_count(redisContext *context, size_t n, size_t *unfinished) {

@@ -16,6 +16,7 @@ struct reply_memory {
     size_t used;
     size_t count;   /* of the answer's elements */
     bool excessive; /* there are more than NODE_ANSWER_ELEMENTS_MAX: the reader has an error */
+    bool too_deep;  /* it has arrays nested more than NODE_ANSWER_DEPTH_MAX deep: the reader has an error */
     const struct list *asked; /* while this list is empty an answer is an error, too; NULL: never */
     bool unasked;
     struct reply_memory_large *large; /* elements that do not fit, until reply_memory_clear() */
