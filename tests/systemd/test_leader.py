@@ -165,7 +165,7 @@ def test_followers_start():
 def explain(gap, end, count):
     """Of a long one: what the next leader's agent recorded about its attempts."""
     note("%.0f ms, of which the previous run took %.0f:" % (gap * 1e3, end * 1e3))
-    for line in leader_after(count)[0].run("redlock", "history", "led.service")[1].splitlines()[-40:]:
+    for line in leader_after(count)[0].run("redlock", "history", "led")[1].splitlines()[-40:]:
         note(line)
 
 
