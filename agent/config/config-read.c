@@ -44,6 +44,7 @@ static const struct value_option top_options[] = {
     {"host", NULL, value_label, AT(host), 1, HOST_NAME_MAX, NULL},
     {"max_sessions", "10000", value_count, AT(max_sessions), 1, 1000000, NULL},
     {"max_leases", "131072", value_count, AT(max_leases), 1, 1048576, NULL},
+    {"max_extensions", "1M", value_count, AT(max_extensions), 1600, 1000000000, NULL},
     {"max_buffered_bytes", "256M", value_count, AT(max_buffered_bytes), 1000000, 4000000000, NULL},
     {"max_work", "20k", value_count, AT(max_work), 1000, 1000000000, NULL},
     {0},

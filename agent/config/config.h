@@ -44,7 +44,8 @@ struct config {
     mode_t socket_mode;
     gid_t socket_group; /* (gid_t) -1: the process's own */
     unsigned max_sessions;
-    unsigned max_leases; /* held and waiting together */
+    unsigned max_leases;     /* held and waiting together */
+    unsigned max_extensions; /* theirs, a minute */
     unsigned max_buffered_bytes;
     unsigned max_work; /* units a second of a user while others ask: local/work-share.h */
 };

@@ -106,13 +106,15 @@ static void reply_waiting(struct session *session, struct request *request, cons
 /* False: the user has as much as it may, and the session has got the error. */
 static bool is_within_quota(struct session *session, const struct registry_ask *ask) {
     struct registry *registry = &session->front->registry;
-    uint32_t weight = quota_lease_weight(ask->terms.ttl_ms);
+    const uint64_t amounts[] = {
+        [QUOTA_LEASES] = 1, [QUOTA_EXTENSIONS] = quota_extensions(ask->terms.ttl_ms)};
     bool waits = !ask->resume && registry_is_wanted(registry, ask->name, ask->name_length);
 
-    if (!quota_may(&registry->quota, ask->uid, QUOTA_LEASES, weight)) {
-        reply_quota(session, QUOTA_LEASES, weight);
-        return false;
-    }
+    for (enum quota_kind kind = QUOTA_LEASES; kind <= QUOTA_EXTENSIONS; kind++)
+        if (!quota_may(&registry->quota, ask->uid, kind, amounts[kind])) {
+            reply_quota(session, kind, amounts[kind]);
+            return false;
+        }
     if (ask->rule == 0 || (waits && ask->wait_ms == 0) ||
         quota_rule_may(&registry->quota, ask->uid, ask->rule, waits))
         return true;

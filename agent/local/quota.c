@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LEASE_TTL_MS = 10 * 1000 /* a lease with this ttl or a longer one counts 1 */ };
+enum {
+    EXTENSIONS_TTL_MS = 60 * 1000 * 8 / 3 /* with this ttl: one a minute, after three eighths of the ttl */
+};
 
 static_assert(QUOTA_ACCOUNTS <= UINT8_MAX + 1, "a request keeps the index in one byte");
 static_assert((QUOTA_ACCOUNTS & (QUOTA_ACCOUNTS - 1)) == 0, "a hash's low bits are its bucket");
@@ -143,8 +145,8 @@ uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind)
     return (used + rest) / 2;
 }
 
-uint32_t quota_lease_weight(uint32_t ttl_ms) {
-    return ttl_ms < LEASE_TTL_MS && ttl_ms > 0 ? LEASE_TTL_MS / ttl_ms : 1;
+uint32_t quota_extensions(uint32_t ttl_ms) {
+    return ttl_ms < EXTENSIONS_TTL_MS && ttl_ms > 0 ? (EXTENSIONS_TTL_MS + ttl_ms - 1) / ttl_ms : 1;
 }
 
 void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters) {
@@ -182,11 +184,9 @@ void quota_clear_rules(struct quota *quota) {
 
 const char *quota_word(enum quota_kind kind) {
     static const char *const words[] = {
-        [QUOTA_SESSIONS] = "max_sessions",
-        [QUOTA_LEASES] = "max_leases",
-        [QUOTA_NAMES] = "max_observed_names",
-        [QUOTA_OBSERVATIONS] = "max_observations",
-        [QUOTA_BYTES] = "max_buffered_bytes",
+        [QUOTA_SESSIONS] = "max_sessions",         [QUOTA_LEASES] = "max_leases",
+        [QUOTA_EXTENSIONS] = "max_extensions",     [QUOTA_NAMES] = "max_observed_names",
+        [QUOTA_OBSERVATIONS] = "max_observations", [QUOTA_BYTES] = "max_buffered_bytes",
     };
 
     static_assert(sizeof(words) / sizeof(words[0]) == QUOTA_KINDS, "each kind has its word");

@@ -5,8 +5,8 @@
  * all, and no user needs a limit of its own. Root and the agent's own user are trusted: they may take all
  * that is left, and what they have counts as used.
  *
- * A lease counts by its extensions: 1, or 10 s / ttl if that is more. 65,000 leases with a ttl of 10 s need
- * as many extensions a second as 13,000 with a ttl of 2 s.
+ * Leases with a short ttl are few, but their extensions keep the keepers and the nodes as busy as those of
+ * many leases with a long ttl. So extensions have a limit of their own.
  *
  * Users with something in use have an account each, up to QUOTA_ACCOUNTS - 1; further users share account
  * 0. */
@@ -21,7 +21,8 @@
 
 enum quota_kind {
     QUOTA_SESSIONS,
-    QUOTA_LEASES,       /* leases and waiters, by quota_lease_weight() */
+    QUOTA_LEASES,       /* leases and waiters, */
+    QUOTA_EXTENSIONS,   /* and the extensions a minute that they need, or would need */
     QUOTA_NAMES,        /* observed names; the oldest observer of a name has it */
     QUOTA_OBSERVATIONS, /* observers of all names */
     QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */
@@ -87,8 +88,8 @@ void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, ui
 /* The most that the user may have of this kind as long as the others have what they have. */
 uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind);
 
-/* The use that one lease with this ttl counts as. */
-uint32_t quota_lease_weight(uint32_t ttl_ms);
+/* Extensions a minute of one lease with this ttl, rounded up. */
+uint32_t quota_extensions(uint32_t ttl_ms);
 
 /* "max_leases: user 1001 has 64 of at most 65 …": why quota_may() was false. */
 enum { QUOTA_TEXT_BYTES = 256 };

@@ -89,8 +89,9 @@ void request_free(struct registry *registry, struct request *request) {
     keeper_handle_give(&registry->handles, request->handle_slot);
     request->handle_slot = 0;
     request_set_due(registry, request, INSTANT_NEVER);
-    quota_refund(&registry->quota, request->account, QUOTA_LEASES,
-                 quota_lease_weight(request->terms.ttl_ms));
+    quota_refund(&registry->quota, request->account, QUOTA_LEASES, 1);
+    quota_refund(&registry->quota, request->account, QUOTA_EXTENSIONS,
+                 quota_extensions(request->terms.ttl_ms));
     registry_slot_give(registry, request_index(registry, request));
 }
 
@@ -146,8 +147,7 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .pid = ask->pid,
         .uid = ask->uid,
         .page_slot = DEADLINE_PAGE_NO_SLOT,
-        .account =
-            quota_charge(&registry->quota, ask->uid, QUOTA_LEASES, quota_lease_weight(ask->terms.ttl_ms)),
+        .account = quota_charge(&registry->quota, ask->uid, QUOTA_LEASES, 1),
         .rule = ask->rule,
         .session = session,
         .tail = tail,
@@ -156,6 +156,8 @@ struct request *request_new(struct registry *registry, uint32_t index, uint32_t 
         .cooldown_until_ns = ask->cooldown_until_ns,
         .token = ask->resume ? ask->token : 0,
     };
+    quota_charge_account(&registry->quota, request->account, QUOTA_EXTENSIONS,
+                         quota_extensions(ask->terms.ttl_ms));
     list_init(&request->session_link);
     list_init(&request->queue_link);
     return request;

@@ -26,12 +26,12 @@ def can_trace():
 
 
 class Tracer:
-    """A bpftrace at a terminal (a pipe would get its lines late); its lines of output by their first words."""
+    """A bpftrace at a terminal (a pipe would get its lines late), and its lines by their first words."""
 
     def __init__(self, arguments, **options):
         self.terminal, inner = os.openpty()
-        self.process = lab.spawn(arguments, stdin=subprocess.DEVNULL, stdout=inner, stderr=subprocess.DEVNULL,
-                                 **options)
+        self.process = lab.spawn(arguments, stdin=subprocess.DEVNULL, stdout=inner,
+                                 stderr=subprocess.DEVNULL, **options)
         os.close(inner)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -13,6 +13,7 @@ ALICE, BOB, STAFF = 20001, 20002, 20003
 RULES = """
 max_sessions = 40
 max_leases = 100
+max_extensions = 1600
 rule "deploy/*" { users = {%d}  max_leases = 2  max_waiters = 1  max_ttl = 5s }
 rule "deploy/*" { may = {leader} }
 rule "closed" { may = {} }
@@ -143,21 +144,22 @@ def test_quotas():
     ok("id" in more.acquire("bob's second"), "and gets another session")
     refused = [reply for reply in (alice.call("ACQUIRE", "short %d" % i, "TTL", 1000) for i in range(8))
                if isinstance(reply, Exception)]
-    begins(refused[0], "QUOTA max_leases: user %d has 40 of at most " % ALICE,
-           "leases count by their extensions")
-    equal(len(refused), 4, "ten each: four are left")
+    begins(refused[0], "QUOTA max_extensions: user %d has 640 of at most " % ALICE,
+           "a limit of extensions, beside that of leases")
+    equal(len(refused), 4, "160 a minute for each lease: four are left")
     equal([begun.call("PING") for begun in sessions], ["PONG"] * 18, "no session of hers ended")
     who = lab.as_map(alice.call("WHOAMI", "deploy/x"))
     equal((who["uid"], who["rule"], who["max_leases"]), (ALICE, "deploy/*", 2),
           "WHOAMI has user, rule and limit")
     equal(who["default_ttl"], 5000, "WHOAMI has the default ttl as the rule's max_ttl bounds it")
-    equal(lab.as_map(lab.as_map(who["quota"])["max_leases"])["use"], 40, "WHOAMI has the use of the quota")
+    equal(lab.as_map(lab.as_map(who["quota"])["max_extensions"])["use"], 640,
+          "WHOAMI has the use of the quota")
     quotas = lab.as_map(lab.as_map(alice.call("STATUS"))["quota"])
     mine = lab.as_map(quotas["max_leases"])
-    equal((mine["use"], mine["all"], mine["max"]), (40, 42, 100), "STATUS has use, that of all, limit")
+    equal((mine["use"], mine["all"], mine["max"]), (4, 6, 100), "STATUS has use, that of all, limit")
     status, out, _ = lab.redlock_run(agent, "status")
-    ok("quota              max_leases: 0 of 58; all users: 42 of 100\n" in out, "so does redlock status")
-    ok("user               uid: %d, max_sessions: 19, max_leases: 40, " % ALICE in out,
+    ok("quota              max_leases: 0 of 94; all users: 6 of 100\n" in out, "so does redlock status")
+    ok("user               uid: %d, max_sessions: 19, max_leases: 4, max_extensions: 640, " % ALICE in out,
        "which shows root each user")
     for client in (alice, bob, more, *sessions):
         client.close()
@@ -226,11 +228,14 @@ def test_reload():
     held = alice.acquire("deploy/held")
     alice.call("OBSERVE", "deploy/held")
     equal(lab.as_map(alice.push("leader")[2])["state"], "held", "Alice observes it")
-    agent.write_config(RULES.replace("users = {%d}" % ALICE, "users = {%d}" % BOB))
+    changed = RULES.replace("users = {%d}" % ALICE, "users = {%d}" % BOB)
+    agent.write_config(changed.replace("max_extensions = 1600", "max_extensions = 3200"))
     agent.process.send_signal(signal.SIGHUP)
     lab.wait_for(lambda: "id" in (bob.acquire("deploy/new") or {}), what="the new rules")
     begins(alice.call("ACQUIRE", "deploy/other"), "DENIED rule", "sessions of before have the new rules")
     ok(alice.call("CHECK", held["id"]) > 0, "a lease of before goes on")
+    equal(lab.as_map(lab.as_map(lab.as_map(alice.call("STATUS"))["quota"])["max_extensions"])["max"], 3200,
+          "max_extensions has its new value")
     equal(lab.as_map(alice.push("leader")[2])["state"], "unknown", "an observation without the right ends")
     for client in (alice, bob):
         client.close()

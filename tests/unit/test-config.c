@@ -33,6 +33,7 @@ static void test_defaults(void) {
     ok(config->socket_group == (gid_t) -1, "socket group as created");
     is_int(config->max_sessions, 10000, "max_sessions");
     is_int(config->max_leases, 131072, "max_leases");
+    is_int(config->max_extensions, 1000000, "max_extensions");
     is_int(config->max_buffered_bytes, 256000000, "max_buffered_bytes");
     is_int(config->max_work, 20000, "max_work");
     ok(config->host[0] && strlen(config->host) <= 64 &&
@@ -74,7 +75,7 @@ static void test_everything(void) {
                                "default_ttl = \"2m\" max_ttl = 1h max_hold = \"2d\"\r\n"
                                "node_timeout = \"50ms\"\tkeepers = \"4\" key_format = \"redlock:{name}}\" "
                                "host = \"web-1.example\"\n"
-                               "max_sessions = 20k max_leases=\"1M\"\n"
+                               "max_sessions = 20k max_leases=\"1M\" max_extensions = 1600\n"
                                "socket { path = /run/x/y.sock mode = \"0600\" group = \"0\" }";
     _cleanup_(cleanup_config) struct config *config = accepts("every option", text, "");
 
@@ -104,6 +105,7 @@ static void test_everything(void) {
     is_string(config->host, "web-1.example", "host");
     is_int(config->max_sessions, 20000, "thousands");
     is_int(config->max_leases, 1000000, "millions");
+    is_int(config->max_extensions, 1600, "fewer extensions");
     is_string(config->socket_path, "/run/x/y.sock", "path without quotes");
     is_int(config->socket_mode, 0600, "mode");
     is_int(config->socket_group, 0, "group by number");

@@ -45,20 +45,20 @@ static void test_shares(void) {
     is_int((int64_t) quota.denied, 6, "refusals are counted");
 }
 
-static void test_weight(void) {
+static void test_extensions(void) {
     static const struct {
-        uint32_t ttl_ms, weight;
-    } cases[] = {{100, 100}, {300, 33}, {2000, 5},  {5000, 2},
-                 {5001, 1},  {9999, 1}, {10000, 1}, {86400000, 1}};
+        uint32_t ttl_ms, extensions;
+    } cases[] = {{100, 1600}, {300, 534},  {2000, 80},  {5000, 32},
+                 {10000, 16}, {159999, 2}, {160000, 1}, {86400000, 1}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        ok(quota_lease_weight(cases[i].ttl_ms) == cases[i].weight, "a lease with a ttl of %u ms counts %u",
-           cases[i].ttl_ms, cases[i].weight);
-    begin(131072);
-    is_int(take_all(ALICE, QUOTA_LEASES, quota_lease_weight(10000)), 65536, "leases of 10 s");
-    begin(131072);
-    is_int(take_all(ALICE, QUOTA_LEASES, quota_lease_weight(2000)), 13107, "leases of 2 s");
-    is_int(take_all(BOB, QUOTA_LEASES, quota_lease_weight(10000)), 32768, "another user's beside them");
+        ok(quota_extensions(cases[i].ttl_ms) == cases[i].extensions,
+           "a lease with a ttl of %u ms: %u extensions a minute", cases[i].ttl_ms, cases[i].extensions);
+    begin(1000000);
+    is_int(take_all(ALICE, QUOTA_EXTENSIONS, quota_extensions(10000)), 31250, "leases of 10 s");
+    begin(1000000);
+    is_int(take_all(ALICE, QUOTA_EXTENSIONS, quota_extensions(2000)), 6250, "leases of 2 s");
+    is_int(take_all(BOB, QUOTA_EXTENSIONS, quota_extensions(10000)), 15625, "another user's beside them");
 }
 
 static void test_trusted(void) {
@@ -153,7 +153,7 @@ static void test_text(void) {
 
 int main(void) {
     test_shares();
-    test_weight();
+    test_extensions();
     test_trusted();
     test_accounts();
     test_crowd();

@@ -259,29 +259,42 @@ static void test_quota(void) {
     unsigned granted = 0;
 
     begin_with_rules(0);
-    harness.front.registry.quota.max[QUOTA_LEASES] = 100;
+    harness.front.registry.quota.max[QUOTA_LEASES] = 30;
+    harness.front.registry.quota.max[QUOTA_EXTENSIONS] = 1600;
     for (unsigned i = 0; i < 20; i++) {
         (void) snprintf(line, sizeof(line), "ACQUIRE n%u TTL 2000 ASYNC", i);
         ask(0, line);
         granted += begins(0, "*2\r\n$7\r\nwaiting");
     }
-    is_int(granted, 10, "leases of 2 s count five: ten are half of a hundred");
-    ok(begins(
-           0,
-           "-QUOTA max_leases: user 1000 has 50 of at most 50, half of what other users leave of 100, and "
-           "this needs 5 more"),
+    is_int(granted, 10, "leases of 2 s need 80 extensions a minute: ten of them are half of 1,600");
+    ok(begins(0,
+              "-QUOTA max_extensions: user 1000 has 800 of at most 800, half of what other users leave of "
+              "1600, and this needs 80 more"),
        "the refusal has the limit, the use and what the request needs");
+    harness.front.registry.quota.max[QUOTA_EXTENSIONS] = 160000;
+    for (unsigned i = 20; i < 40; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE n%u ASYNC", i);
+        ask(1, line);
+        granted += begins(1, "*2\r\n$7\r\nwaiting");
+    }
+    is_int(granted, 15, "and all sessions of a user share half of the leases");
+    ok(begins(1, "-QUOTA max_leases: user 1000 has 15 of at most 15, half of what other users leave of 30"),
+       "which the refusal says");
     ask(2, "ACQUIRE bobs TTL 2000 ASYNC");
     ok(begins(2, "*2\r\n$7\r\nwaiting"), "another user still gets its own");
-    is_int((int64_t) quota_find(&harness.front.registry.quota, BOB)->used[QUOTA_LEASES], 5,
+    is_int((int64_t) quota_find(&harness.front.registry.quota, BOB)->used[QUOTA_EXTENSIONS], 80,
            "and pays for it");
     disconnect_end(&harness.sessions[0], harness.now_ns);
     disconnect_end(&harness.sessions[1], harness.now_ns);
-    is_int((int64_t) quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_LEASES], 50,
+    is_int((int64_t) quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_LEASES], 15,
            "what the keeper has not confirmed counts on");
+    const uint64_t before = quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_EXTENSIONS];
     for (unsigned i = 0; i < 10; i++)
         report(keeper.commands[i].request, REPORT_RELEASED);
-    is_int((int64_t) harness.front.registry.quota.used[QUOTA_LEASES], 5, "until it is released");
+    is_int((int64_t) quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_LEASES], 5,
+           "until it is released");
+    is_int((int64_t) (before - quota_find(&harness.front.registry.quota, ALICE)->used[QUOTA_EXTENSIONS]),
+           800, "with its extensions");
 }
 
 static void test_listing(void) {
@@ -376,9 +389,10 @@ static void test_whoami(void) {
         "$3\r\nmay\r\n*1\r\n$6\r\nleader\r\n$11\r\ndefault_ttl\r\n:10000\r\n$7\r\nmax_ttl\r\n:60000\r\n"
         "$8\r\nmax_hold\r\n:0\r\n$10\r\nmax_leases\r\n:0\r\n$6\r\nleases\r\n:0\r\n$11\r\nmax_waiters\r\n:"
         "0\r\n"
-        "$7\r\nwaiters\r\n:0\r\n$5\r\nquota\r\n%5\r\n"
+        "$7\r\nwaiters\r\n:0\r\n$5\r\nquota\r\n%6\r\n"
         "$12\r\nmax_sessions\r\n%2\r\n$3\r\nuse\r\n:1\r\n$5\r\nlimit\r\n:-1\r\n"
         "$10\r\nmax_leases\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$14\r\nmax_extensions\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$18\r\nmax_observed_names\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$16\r\nmax_observations\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$18\r\nmax_buffered_bytes\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n",

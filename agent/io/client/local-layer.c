@@ -120,6 +120,7 @@ static void set_limits(struct front_state *state, const struct config *config) {
     state->work.units_per_s = config->max_work;
     quota->max[QUOTA_SESSIONS] = config->max_sessions;
     quota->max[QUOTA_LEASES] = config->max_leases;
+    quota->max[QUOTA_EXTENSIONS] = config->max_extensions;
     quota->max[QUOTA_NAMES] = OBSERVED_NAMES_MAX;
     quota->max[QUOTA_OBSERVATIONS] = OBSERVATIONS_MAX;
     quota->max[QUOTA_BYTES] = config->max_buffered_bytes;
