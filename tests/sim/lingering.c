@@ -37,11 +37,32 @@ void lingering_restarted(const struct sim_agent *agent) {
     }
 }
 
+/* By another program, whose key ends the lease: no rule applies. */
+static bool was_overwritten_since(int64_t true_ns) {
+    bool overwritten = false;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
+    return overwritten;
+}
+
+/* The holder had time for an extension, and everybody has been well since its end: the lease lingers as long
+ * as was asked. */
+static bool is_undisturbed(const struct view *view) {
+    return view->pushes && view->risks == 0 && sim_calm &&
+           view->true_died_ns > sim_calm_ns + HEALED_MS * NS_PER_MS &&
+           view->left_at_death_ns > 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS &&
+           agent_is_untroubled(view_agent(view)) && !was_overwritten_since(view->true_granted_ns);
+}
+
 void lingering_check_granted(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
-        if (view->linger_until_ns > 0 && view->name == granted->name &&
-            view_now_ns(view) < instant_min(view->linger_least_ns, view->deadline_ns))
+        int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
+        if (view->linger_until_ns == 0 || view->name != granted->name)
+            continue;
+        if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
+            (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))
             violation("client %u is granted name %u, which lingers for client %u", view_index(granted),
                       granted->name, i);
     }
@@ -72,15 +93,6 @@ static bool is_held_by_nodes(const struct view *view) {
                  node_key_left_ns(node, view->name) > view_ttl_ns(view) / 8;
     }
     return count >= quorum_of(view_agent(view)->n_nodes);
-}
-
-/* By another program, whose key ends the lease: no rule applies. */
-static bool was_overwritten_since(int64_t true_ns) {
-    bool overwritten = false;
-
-    for (unsigned i = 0; i < sim_n_nodes; i++)
-        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
-    return overwritten;
 }
 
 void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
