@@ -23,10 +23,10 @@ void request_set_due(struct registry *registry, struct request *request, instant
 
 void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->overdue = request->try_once;
-    request_set_due(registry, request,
-                    request->try_once ? instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS *
-                                                                request->terms.node_timeout_ms * NS_PER_MS)
-                                      : request->wait_until_ns);
+    if (request->try_once)
+        request->wait_until_ns =
+            instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS * request->terms.node_timeout_ms * NS_PER_MS);
+    request_set_due(registry, request, request->wait_until_ns);
 }
 
 void request_count(struct registry *registry, const struct request *request, int sign) {

@@ -165,7 +165,8 @@ void wait_queue_end_refusal(struct registry *registry, struct request *request, 
         return;
     }
     request->refused = false;
-    request_set_wait_due(registry, request, now_ns);
+    request->overdue = request->try_once;
+    request_set_due(registry, request, request->wait_until_ns); /* the bound counts on */
     if (is_first)
         wait_queue_contend(registry, request);
 }

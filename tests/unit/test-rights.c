@@ -172,6 +172,26 @@ static void test_turn_with_room_again(void) {
     is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
 }
 
+/* The same with WAIT 0, whose bound of three node time-outs counts on. */
+static void test_bound_of_refused(void) {
+    begin_with_rules(5);
+    ask(3, "ACQUIRE deploy/root WAIT -1");
+    uint64_t own = hold(0, "ACQUIRE deploy/a ASYNC");
+    ask(1, "ACQUIRE deploy/root WAIT 0");
+    harness.now_ns += 200 * NS_PER_MS;
+    disconnect_end(&harness.sessions[3], harness.now_ns);
+    release(0);
+    report(own, REPORT_RELEASED);
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_int(last_command()->kind, COMMAND_CONTEND, "it contends, since its user has room again");
+    harness.now_ns += 99 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_string(got(1), "", "for the rest of its bound");
+    harness.now_ns += NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    ok(begins(1, "-NOQUORUM"), "then it is answered");
+}
+
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     (void) userdata;
     memset(secret, 's', SECRET_BYTES);
@@ -469,6 +489,7 @@ int main(void) {
     test_rule_limits();
     test_turn_without_room();
     test_turn_with_room_again();
+    test_bound_of_refused();
     test_hand_off_under_rule();
     test_bless();
     test_no_room_for_a_name();
