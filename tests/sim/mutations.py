@@ -71,7 +71,8 @@ MUTATIONS = [
      "        readings.longest_ms = longer_ms(readings.longest_ms, node_epoch_known_ms(node));\n", ""),
     ("a lingering lease with a heartbeat lasts one heartbeat", "agent/local/request.c",
      "    if (request->terms.heartbeat_ms > 0)\n"
-     "        request_beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));",
+     "        "
+     "request_beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));",
      "    if (heartbeat_ns > 0)\n        request_beat(registry, request, now_ns);"),
     ("an answered query does not end an outage for observers", "agent/local/observe.c",
      "        observed->unanswered_ns = INSTANT_NEVER;\n        return report->text",
