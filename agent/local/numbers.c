@@ -68,6 +68,8 @@ size_t numbers_read(struct front_state *front, instant_ns now_ns, struct numbers
         {"leases", front->registry.held, GAUGE("redlock_leases", "Leases held on this host.")},
         {NULL, front->registry.limit,
          GAUGE("redlock_leases_max", "Leases and waiters that the configuration allows.")},
+        {NULL, (int64_t) front->registry.quota.max[QUOTA_EXTENSIONS],
+         GAUGE("redlock_extensions_max", "Extensions a minute that the configuration allows.")},
         {"waiters", front->registry.waiting, GAUGE("redlock_waiters", "Requests that wait for a lease.")},
         {"cooling", cooling_count(&front->cooling, now_ns),
          GAUGE("redlock_cooling_names", "Names that stay taken after their lease has ended.")},

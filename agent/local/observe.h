@@ -61,7 +61,7 @@ struct observe_table {
     struct timer_queue due; /* names without a query under way */
     struct shared_string_pool texts;
     struct random random;
-    unsigned querying; /* queries under way, */
+    unsigned querying;                    /* queries under way, */
     uint16_t querying_of[QUOTA_ACCOUNTS]; /* and those of each user's names */
 };
 

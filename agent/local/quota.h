@@ -5,8 +5,8 @@
  * all, and no user needs a limit of its own. Root and the agent's own user are trusted: they may take all
  * that is left, and what they have counts as used.
  *
- * Leases with a short ttl are few, but their extensions keep the keepers and the nodes as busy as those of
- * many leases with a long ttl. So extensions have a limit of their own.
+ * A few leases with a short ttl keep the keepers and the nodes as busy as many with a long one. So
+ * extensions have a limit of their own.
  *
  * Users with something in use have an account each, up to QUOTA_ACCOUNTS - 1; further users share account
  * 0. */
@@ -21,8 +21,8 @@
 
 enum quota_kind {
     QUOTA_SESSIONS,
-    QUOTA_LEASES,       /* leases and waiters, */
-    QUOTA_EXTENSIONS,   /* and the extensions a minute that they need, or would need */
+    QUOTA_LEASES,       /* leases and waiters */
+    QUOTA_EXTENSIONS,   /* the extensions a minute that these need, or would need */
     QUOTA_NAMES,        /* observed names; the oldest observer of a name has it */
     QUOTA_OBSERVATIONS, /* observers of all names */
     QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */

@@ -77,7 +77,7 @@ struct request {
     struct list queue_link;
     instant_ns asked_ns;
     union {
-        instant_ns wait_until_ns; /* queued or contending */
+        instant_ns wait_until_ns; /* queued or contending; of WAIT 0: the bound of its answer */
         /* Held, with a session: its client must have read the grant by then. INSTANT_NEVER: it has. */
         instant_ns read_until_ns;
         instant_ns answer_by_ns; /* Unwanted, with a session: when the reply to its release is due. */
@@ -154,7 +154,7 @@ void request_drop_secrets(struct registry *registry, struct request *request);
 /* Sets when registry_tick() treats the request next; INSTANT_NEVER: not at all. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* Before the grant: the end of its wait, or the bound of an answer to WAIT 0. */
+/* Before the grant: due at the end of its wait. The bound of an answer to WAIT 0 begins at `now_ns`. */
 void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
 
 /* Held, and nothing was due at `now_ns`: its deadline, the end of its linger, or the refresh of its keys. */

@@ -121,6 +121,10 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     ((struct acquire *) userdata)->lost = true;
 }
 
+static bool is_undecided(const struct acquire *acquire) {
+    return acquire->error == REDLOCK_OK && !acquire->granted;
+}
+
 /* True: the lease is held. False: the request failed with acquire->error; or nobody wants the lease any
  * more, since PID or the process in the foreground has ended, or SIGTERM came. */
 static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struct redlock *connection,
@@ -135,11 +139,11 @@ static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struc
 
     waiting_init(&waiting, cli, acquire->name, wait_ms != 0);
     acquire->error = redlock_acquire_async(connection, acquire->name, &acquire->options, ret);
-    while (acquire->error == REDLOCK_OK && !acquire->granted) {
+    while (is_undecided(acquire)) {
         int64_t until_ns = waiting_due_ns(&waiting);
         (void) cli_poll(fds, 4, until_ns < give_up_ns ? until_ns : give_up_ns);
         int error = redlock_dispatch(connection);
-        if (acquire->error == REDLOCK_OK && !acquire->granted)
+        if (is_undecided(acquire))
             acquire->error = error == REDLOCK_OK && cli_now_ns() >= give_up_ns ? REDLOCK_NO_ANSWER : error;
         if (fds[1].revents || fds[2].revents || fds[3].revents)
             break;

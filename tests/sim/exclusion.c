@@ -7,12 +7,13 @@
 #include "client.h"
 
 static int64_t resource_tokens[SIM_NAMES];
-static bool at_risk[SIM_AGENTS_MAX][SIM_NAMES];     /* or lost, as the agent reported to the last holder */
+/* As the agent reported to the last holder. At risk: the deadline; lost: INSTANT_NEVER; else 0. */
+static int64_t at_risk_ns[SIM_AGENTS_MAX][SIM_NAMES];
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
 
 void exclusion_reset(void) {
     memset(resource_tokens, 0, sizeof(resource_tokens));
-    memset(at_risk, 0, sizeof(at_risk));
+    memset(at_risk_ns, 0, sizeof(at_risk_ns));
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
         untroubled_since_ns[i] = INSTANT_NEVER;
 }
@@ -201,12 +202,15 @@ void exclusion_check_token(const struct client *client, int64_t token, bool was_
 /* --- hand-offs --- */
 
 void exclusion_check_handed_over(const struct client *client) {
-    if (at_risk[client->agent][client->name])
+    /* An extension since may not have reached that holder. */
+    if (client->deadline_ns <= at_risk_ns[client->agent][client->name])
         violation("client %u is handed a lease that is at risk, or lost", client_index(client));
 }
 
 void exclusion_note_risk(const struct client *client, bool risky) {
-    at_risk[client->agent][client->name] = risky;
+    at_risk_ns[client->agent][client->name] = !risky            ? 0
+                                              : client->holding ? client->deadline_ns
+                                                                : INSTANT_NEVER;
 }
 
 /* --- keys --- */

@@ -46,13 +46,20 @@ static bool was_overwritten_since(int64_t true_ns) {
     return overwritten;
 }
 
-/* The holder had time for an extension, and everybody has been well since its end: the lease lingers as long
- * as was asked. */
+/* The agent counts max_hold from the grant to a former process, or from a RESUME; the view does not know
+ * that time. */
+static bool knows_hold(const struct view *view) {
+    return !(view->resumes && view->rule_hold_ms > 0) && view_agent(view)->started_ns < view->true_asked_ns;
+}
+
+/* The lease was not at risk, and the calm was older than its last extension. So it lingers as long as was
+ * asked. */
 static bool is_undisturbed(const struct view *view) {
     return view->pushes && view->risks == 0 && sim_calm &&
            view->true_died_ns > sim_calm_ns + HEALED_MS * NS_PER_MS &&
            view->left_at_death_ns > 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS &&
-           agent_is_untroubled(view_agent(view)) && !was_overwritten_since(view->true_granted_ns);
+           agent_is_untroubled(view_agent(view)) && !was_overwritten_since(view->true_granted_ns) &&
+           (view->hold_until_ns == INSTANT_NEVER || knows_hold(view));
 }
 
 void lingering_check_granted(const struct view *granted) {

@@ -74,9 +74,6 @@ MUTATIONS = [
      "        "
      "request_beat(registry, request, instant_max(now_ns, request->linger_until_ns - heartbeat_ns));",
      "    if (heartbeat_ns > 0)\n        request_beat(registry, request, now_ns);"),
-    ("an answered query does not end an outage for observers", "agent/local/observe.c",
-     "        observed->unanswered_ns = INSTANT_NEVER;\n        return report->text",
-     "        return report->text"),
     ("at-risk states more validity than is left", "agent/local/outcome.c",
      "return instant_max(request->deadline_ns - now_ns, 0) / NS_PER_MS;",
      "return instant_max(request->deadline_ns - now_ns, 0) / NS_PER_MS + request->terms.ttl_ms / 4;"),

@@ -17,8 +17,6 @@ enum {
     QUERY_MS = 500,     /* an observer's question is answered by then, and a push sent */
     UNKNOWN_MS = 8000,  /* protocol.md says 5 to 7 s, from the last answer */
     BLESSING_MS = 4000, /* by then a command has reached the nodes */
-    WELL_MS = 4000,     /* within this time the nodes have answered a query for each observed name; */
-    KNOWN_MS = 2500,    /* so for this time `unknown` is too early, */
     EXTENDED_MS = 1500, /* a lease that is so old has been extended on all nodes */
 };
 
@@ -46,8 +44,6 @@ static struct {
     bool observes[SIM_NAMES];
     int64_t true_observed_ns[SIM_NAMES]; /* since when */
     char leaders[SIM_NAMES][64];         /* of the last pushes */
-    int64_t true_troubled_ns;            /* when the agent was last seen in trouble, */
-    int64_t true_well_ns;                /* and when it had not been for WELL_MS */
 } reader;
 
 static struct resp_token tokens[TOKENS_MAX];
@@ -390,21 +386,6 @@ static void check_unknown(void) {
     }
 }
 
-static void note_trouble(void) {
-    if (!agent_is_untroubled(agent_here()))
-        reader.true_troubled_ns = sim_now_ns;
-    else if (sim_now_ns > reader.true_troubled_ns + WELL_MS * NS_PER_MS)
-        reader.true_well_ns = sim_now_ns;
-}
-
-/* Nodes that were well have answered: a short outage since does not make the leader unknown. */
-static void check_outage(unsigned name) {
-    if (reader.leaders[name][0] != '\0' && reader.leaders[name][0] != 'u' && reader.true_well_ns > 0 &&
-        sim_now_ns < reader.true_well_ns + KNOWN_MS * NS_PER_MS)
-        violation("name %u is shown as unknown %lld ms after all were well", name,
-                  (long long) ((sim_now_ns - reader.true_well_ns) / NS_PER_MS));
-}
-
 /* No push repeats the last one. */
 static void read_observed(void) {
     unsigned name = (unsigned) (tokens[2].length == 1 ? tokens[2].text[0] - '0' : SIM_NAMES);
@@ -429,8 +410,6 @@ static void read_observed(void) {
         violation("a push repeats the last one, %s", shown);
     if (shown[0] == 'f')
         check_free(name);
-    if (shown[0] == 'u')
-        check_outage(name);
     memcpy(reader.leaders[name], shown, sizeof(shown));
 }
 
@@ -505,8 +484,6 @@ static void say_of(enum question question, const char *word, unsigned name) {
 static void connect(void) {
     reader.agent = (unsigned) pick(0, sim_n_agents - 1);
     reader.n_asked = 0;
-    reader.true_troubled_ns = sim_now_ns;
-    reader.true_well_ns = 0;
     memset(reader.observes, 0, sizeof(reader.observes));
     memset(reader.leaders, 0, sizeof(reader.leaders));
     if (!front_serves(agent_here()))
@@ -591,7 +568,6 @@ void reader_granted(unsigned client, bool in_calm) {
 void reader_step(void) {
     events_add(&(struct event){
         .kind = EVENT_CLIENT, .client = SIM_READER, .at_ns = sim_now_ns + pick(20, 1500) * NS_PER_MS});
-    note_trouble();
     if (!front_is_connected(SIM_READER)) {
         connect();
         return;
