@@ -60,6 +60,10 @@ void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* From now on cli_complain() prints nothing. */
 void cli_be_quiet(void);
 
+/* From now on a message that standard error has no room for is dropped: for processes that end others in
+ * time. SIGPIPE and SIGTTOU are blocked. */
+void cli_never_wait_for_reader(void);
+
 /* From now on cli_report() prints like cli_complain(). */
 void cli_be_verbose(void);
 void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));

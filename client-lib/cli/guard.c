@@ -99,10 +99,10 @@ static int choose_times(struct guard *guard) {
 
 static void terminate(struct guard *guard, int64_t deadline_ns) {
     guard_lease_give_up(&guard->lease, deadline_ns);
+    command_tree_terminate(&guard->tree);
     cli_complain("%s: %s%s: stopping the command", guard->run->name,
                  guard->lease.has_max_hold_ended ? "" : "the lease can't be kept: ", guard->lease.reason);
     guard->has_reported_end = guard->lease.has_max_hold_ended;
-    command_tree_terminate(&guard->tree);
 }
 
 /* Ends the tree before the deadline, as the library knows it. False: the deadline has passed, even if
@@ -244,6 +244,7 @@ void guard_run(const struct cli *cli, const struct run_options *run, int channel
         .run = run, .channel = channel, .lease = {.cli = cli, .run = run, .options = run->request}};
     sigset_t child, all;
 
+    cli_never_wait_for_reader();
     (void) prctl(PR_SET_NAME, CLI_GUARD_NAME);
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
     (void) sigemptyset(&child);

@@ -21,6 +21,7 @@ struct hold {
     const struct cli *cli;
     struct hold_options options;
     struct unit_guard guard;
+    enum unit_guard_event guard_event; /* the last one */
     struct notify notify;
     int64_t ping_ns; /* when the watchdog's next ping is due */
     struct stop_signals signals;

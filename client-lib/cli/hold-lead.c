@@ -64,18 +64,17 @@ static void show_unit(struct hold *hold) {
 }
 
 static void check_guard(struct hold *hold) {
-    enum unit_guard_event event = unit_guard_dispatch(&hold->guard);
-
-    if (event == UNIT_GUARD_QUIET || hold->lost)
+    if (hold->guard_event == UNIT_GUARD_QUIET || hold->lost)
         return;
     hold->lost = true;
     (void) snprintf(hold->reason, sizeof(hold->reason), "%s",
-                    event == UNIT_GUARD_KILLED
+                    hold->guard_event == UNIT_GUARD_KILLED
                         ? "this process was stopped until too little of the lease was left"
                         : "the guard, which would stop the unit in time, was killed");
 }
 
 void hold_lead(struct hold *hold) {
+    hold->guard_event = UNIT_GUARD_QUIET; /* what it was before concerned an earlier lead */
     run_hook(hold, hold->options.leader_hook);
     while (hold->signals.count == 0 && !hold->lost) {
         int64_t at_ns = hold_act_ns(hold);
@@ -116,7 +115,7 @@ static int64_t announce_end(struct hold *hold, bool ends) {
 void hold_lead_step_down(struct hold *hold, bool ends) {
     int64_t stay_ns = announce_end(hold, ends), kill_ns = cli_now_ns() + hold_grace_ns(hold) / 2;
     const char *next = hold->options.follower_hook;
-    int stops = hold->signals.count;
+    int stops = hold->signals.count > 0 ? hold->signals.count : 1; /* after a loss the first one comes yet */
 
     job_signal(&hold->hook, SIGTERM);
     while (hold->hook.pid != 0 || next || cli_now_ns() < stay_ns) {

@@ -161,6 +161,12 @@ int hold_wait(struct hold *hold) {
     int status = 0;
 
     while (!hold->granted && hold->signals.count == 0 && status == 0) {
+        if (hold->guard_event == UNIT_GUARD_GONE) {
+            cli_complain("%s: the guard, which would stop %s in time, was killed", hold->options.name,
+                         hold->options.unit);
+            status = STATUS_SYSTEM;
+            break;
+        }
         int connected = hold->connection ? 0 : connect_again(hold);
         if (connected == STATUS_DENIED) {
             status = connected;

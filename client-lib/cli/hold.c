@@ -85,6 +85,9 @@ void hold_pump(struct hold *hold, int64_t until_ns) {
     if (hold->connection && redlock_dispatch(hold->connection) != REDLOCK_OK && hold->error == REDLOCK_OK)
         hold->error = REDLOCK_AGENT_AWAY;
     leader_observer_dispatch(&hold->observer);
+    enum unit_guard_event event = unit_guard_dispatch(&hold->guard);
+    if (event != UNIT_GUARD_QUIET)
+        hold->guard_event = event;
 }
 
 /* --- time --- */
@@ -152,6 +155,7 @@ static int hold_and_wait(struct hold *hold) {
 }
 
 static int run_hold(struct hold *hold) {
+    cli_never_wait_for_reader();
     int r = unit_guard_init(&hold->guard, hold->options.unit);
 
     if (r < 0) {

@@ -104,6 +104,7 @@ static int end_tree(struct relay *relay) {
     struct process_tree_rest rest = {0};
 
     group_witness_deinit(&relay->witness);
+    (void) process_tree_signal(SIGKILL, 0, NULL);
     if (relay->started)
         cli_complain("%s: the guard process was killed: the command is stopped", relay->name);
     else
@@ -174,6 +175,7 @@ int signal_relay_run(int signal_fd, int channel, const char *name) {
     (void) sigemptyset(&relay.received);
     (void) sigemptyset(&relay.unsettled);
     (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
+    cli_never_wait_for_reader();
     while (status < 0) {
         struct pollfd fds[] = {{.fd = channel, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
         (void) cli_poll(fds, 2, relay.settle_ns);

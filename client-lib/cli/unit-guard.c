@@ -22,6 +22,7 @@ enum {
     AGAIN_MS = 5,          /* between two passes */
     ORPHAN_MS = 10 * 1000, /* after the parent's end: how long the guard tries to kill */
     ORDER_KILL = 'k',      /* to the guard */
+    ORDER_LOOK = 'l',      /* the instant is earlier than before */
     ANSWER_EMPTY = 'e',    /* from the guard: no process is left */
     ANSWER_DEADLINE = 'd', /* processes ran at the instant */
 };
@@ -64,7 +65,7 @@ static void wait_for_order(struct watch *watch, int64_t at_ns) {
         return;
     ssize_t n = recv(watch->fd, &word, 1, MSG_DONTWAIT);
     if (n > 0)
-        watch->ordered = true;
+        watch->ordered = watch->ordered || word == ORDER_KILL;
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         watch->orphaned = true;
 }
@@ -119,6 +120,7 @@ __attribute__((noreturn)) static void guard_main(const struct unit_guard *guard,
     (void) sigfillset(&all);
     (void) sigprocmask(SIG_SETMASK, &all, NULL);
     (void) prctl(PR_SET_NAME, "redlock-guard");
+    cli_never_wait_for_reader();
     watch.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     if (watch.timer_fd < 0)
         _exit(STATUS_SYSTEM);
@@ -169,8 +171,10 @@ int unit_guard_init(struct unit_guard *guard, const char *unit) {
 }
 
 void unit_guard_set(struct unit_guard *guard, int64_t kill_ns) {
-    if (guard->kill_ns)
-        atomic_store(guard->kill_ns, kill_ns);
+    const char order = ORDER_LOOK;
+
+    if (guard->kill_ns && kill_ns < atomic_exchange(guard->kill_ns, kill_ns))
+        (void) send(guard->fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* A message of the guard; 0: none in time. */

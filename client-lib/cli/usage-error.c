@@ -1,9 +1,13 @@
 /* Messages on standard error, and the exit status of an error. */
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "printable.h"
@@ -14,7 +18,7 @@ enum {
     NAME_SHOWN_BYTES = 60,
 };
 
-static bool is_quiet, is_verbose;
+static bool is_quiet, is_verbose, never_waits;
 
 void cli_be_quiet(void) {
     is_quiet = true;
@@ -24,14 +28,44 @@ void cli_be_verbose(void) {
     is_verbose = true;
 }
 
+void cli_never_wait_for_reader(void) {
+    sigset_t set;
+
+    never_waits = true;
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGPIPE);
+    (void) sigaddset(&set, SIGTTOU); /* of a terminal with `stty tostop`, in the background */
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+/* A pipe or terminal that is ready takes PIPE_BUF bytes at once. */
+static void print_if_ready(char *line, size_t length) {
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    if (length > PIPE_BUF) {
+        length = PIPE_BUF;
+        line[length - 1] = '\n';
+    }
+    if (poll(&fd, 1, 0) == 1 && fd.revents == POLLOUT) {
+        ssize_t n = write(STDERR_FILENO, line, length);
+        (void) n;
+    }
+}
+
 static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 static void print_line(const char *format, va_list arguments) {
     char line[COMPLAINT_BYTES] = "";
 
+    char text[sizeof(line) + sizeof("redlock: \n")];
+
     (void) vsnprintf(line, sizeof(line), format, arguments);
     printable_clean(line, strlen(line));
-    (void) fprintf(stderr, "redlock: %s\n", line);
+    int length = snprintf(text, sizeof(text), "redlock: %s\n", line);
+    if (never_waits)
+        print_if_ready(text, (size_t) length);
+    else
+        (void) fputs(text, stderr);
 }
 
 void cli_complain(const char *format, ...) {

@@ -107,6 +107,51 @@ def test_lost():
     own.terminate()
 
 
+def full_pipe():
+    """Both ends of a pipe that has no room."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while os.write(writer, b"x" * 4096):
+            pass
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    return reader, writer
+
+
+def test_stuck_reader():
+    """Messages must not keep the guard from ending the command."""
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    reader, writer = full_pipe()
+    process = lab.spawn([lab.REDLOCK, "--socket", own.socket_path, "run", "-t", "3s", "stuck", "-c",
+                         "trap '' TERM; " + WORKERS], text=True, stdout=subprocess.PIPE, stderr=writer)
+    os.close(writer)
+    pids = [int(process.stdout.readline()) for _ in range(4)]
+    own.stop()
+    equal(overlaps("stuck", pids), [],
+          "a lost lease, and nobody reads standard error: no worker runs when the next one holds the lease")
+    equal(process.wait(), 125, "exit status 125")
+    os.close(reader)
+    own.cont()
+    own.terminate()
+
+
+def test_guard_killed_without_reader():
+    for what, make in (("nobody reads standard error", full_pipe), ("its reader has ended", os.pipe)):
+        reader, writer = make()
+        process = lab.spawn([lab.REDLOCK, "--socket", agent.socket_path, "run", "--linger", "300ms", "mute",
+                             "-c", WORKERS], text=True, stdout=subprocess.PIPE, stderr=writer)
+        os.close(writer)
+        if make is os.pipe:
+            os.close(reader)
+        pids = [int(process.stdout.readline()) for _ in range(4)]
+        os.kill(guard_of(process), signal.SIGKILL)
+        equal(overlaps("mute", pids), [], "kill -9 of the guard, and %s: no worker runs on" % what)
+        equal(process.wait(), 125, "exit status 125")
+        if make is full_pipe:
+            os.close(reader)
+
+
 def test_rest():
     """As under flock(1), which has the lock on a descriptor that they inherit."""
     process, pids = start("rest", "setsid sleep 1000 >/dev/null 2>&1 & echo $!; exit 3", count=1)
@@ -169,5 +214,6 @@ def test_cannot_be_ended():
     os.kill(pid, signal.SIGKILL)
 
 
-main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_rest,
+main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_stuck_reader,
+     test_guard_killed_without_reader, test_rest,
      test_changed_user, test_cannot_be_ended)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 
 import lab
 from tap import equal, main, ok, within
@@ -305,6 +306,55 @@ def test_hooks_that_hang():
     equal(holder.stop(), 0, "a second signal ends all waiting")
 
 
+def test_signal_after_loss():
+    """The first signal counts as the first one also when the lease was lost before."""
+    victim = lab.Agent(nodes)
+    log, go = lab.path("late-signal"), lab.path("go")
+    lines = lambda: open(log).read().split() if os.path.exists(log) else []
+    stop = "echo stopping >>%s; read -r line <%s; echo stopped >>%s; exit 0" % (log, go, log)
+    os.mkfifo(go)
+    goes = os.open(go, os.O_RDWR)
+    holder = Holder("--ttl", "10s", "--grace", "5s", "--exec-leader", "trap '%s' TERM; while :; do sleep 0.01; done" % stop,
+                    "--exec-follower", "echo follower >>" + log, "late-signal", at=victim)
+    holder.ready()
+    victim.stop()
+    lab.wait_for(lambda: lines() == ["stopping"], 20, "the end of the leader's hook")
+    holder.process.send_signal(signal.SIGTERM)
+    lab.wait_for(lambda: not pending(holder.process, signal.SIGTERM), what="the signal's delivery")
+    os.write(goes, b"on\n")
+    victim.cont()
+    equal(holder.process.wait(20 * lab.SCALE), 0, "a signal after a loss ends the command")
+    equal(lines(), ["stopping", "stopped", "follower"], "after both hooks have run")
+    os.close(goes)
+    victim.terminate()
+
+
+def pending(process, number):
+    """Whether the process has not read this signal yet."""
+    with open("/proc/%d/status" % process.pid) as file:
+        found = re.search(r"^ShdPnd:\s+(\w+)", file.read(), re.M)
+    return int(found[1], 16) >> number - 1 & 1
+
+
+def test_without_reader():
+    """The follower's hook matters more than a message."""
+    victim = lab.Agent(nodes)
+    log = lab.path("unread")
+    reader, writer = os.pipe()
+    process = lab.spawn([lab.REDLOCK, "--socket", victim.socket_path, "hold", "--once", "--ttl", "1500ms",
+                         "--exec-leader", "echo leader >>" + log, "--exec-follower",
+                         "echo follower >>" + log, "unread"], stdout=subprocess.DEVNULL, stderr=writer)
+    os.close(writer)
+    os.close(reader)
+    lab.wait_for(lambda: os.path.exists(log) and os.path.getsize(log) > 0, what="the leader's hook")
+    victim.stop()
+    equal(process.wait(20 * lab.SCALE), 125, "a loss, and the reader of standard error has ended: 125")
+    with open(log) as file:
+        equal(file.read().split(), ["leader", "follower"], "the follower's hook has run")
+    victim.cont()
+    victim.terminate()
+
+
 def test_watchdog():
     holder = Holder("watched", environment={"WATCHDOG_USEC": "300000"})
     holder.ready()
@@ -359,5 +409,5 @@ def test_linger_above_max_ttl():
 
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
      test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted,
-     test_agent_away, test_hooks, test_hooks_that_hang, test_watchdog, test_settings,
-     test_linger_above_max_ttl)
+     test_agent_away, test_hooks, test_hooks_that_hang, test_signal_after_loss, test_without_reader,
+     test_watchdog, test_settings, test_linger_above_max_ttl)
