@@ -96,7 +96,7 @@ static struct own_lease own_lease_of(struct front_state *front, const struct lea
     if (!is_own)
         return (struct own_lease){0};
     const struct request *holder = registry_holder(&front->registry, name_hash);
-    if (holder && !holder->resume && holder->tenure.acquired_ns > 0)
+    if (holder && holder->session && !holder->resume && holder->tenure.acquired_ns > 0)
         return (struct own_lease){.since_ms = instant_max(ceil_ms(now_ns - holder->tenure.acquired_ns), 1)};
     const struct cooling_name *cooling = holder ? NULL : cooling_find(&front->cooling, name_hash, now_ns);
     return (struct own_lease){.cooling_ms = cooling ? ceil_ms(cooling->until_ns - now_ns) : 0};

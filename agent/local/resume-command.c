@@ -22,12 +22,14 @@ static bool terms_are_allowed(const struct call *call, const struct policy_rule 
                     "the lease's ttl, heartbeat, linger or cooldown is not allowed here");
         return false;
     }
-    if (rule &&
-        instant_max(token->terms.ttl_ms, token->terms.linger_ms) > policy_max_ttl_ms(policy, limits)) {
+    int64_t most_ms = policy_max_ttl_ms(policy, limits);
+    if (rule && (instant_max(token->terms.ttl_ms, token->terms.linger_ms) > most_ms ||
+                 token->cooldown_until_ns > instant_add(call->now_ns, most_ms * NS_PER_MS))) {
         reply_error(
             call->session, "DENIED",
-            "rule \"%s\" (line %u) allows a ttl of at most %lld ms (max_ttl), and the lease has more",
-            rule->pattern, rule->line, (long long) policy_max_ttl_ms(policy, limits));
+            "rule \"%s\" (line %u) allows a ttl, linger and cooldown of at most %lld ms (max_ttl), and "
+            "the lease has more",
+            rule->pattern, rule->line, (long long) most_ms);
         return false;
     }
     if (limits->max_hold_ms > 0)

@@ -314,7 +314,8 @@ def test_signal_after_loss():
     stop = "echo stopping >>%s; read -r line <%s; echo stopped >>%s; exit 0" % (log, go, log)
     os.mkfifo(go)
     goes = os.open(go, os.O_RDWR)
-    holder = Holder("--ttl", "10s", "--grace", "5s", "--exec-leader", "trap '%s' TERM; while :; do sleep 0.01; done" % stop,
+    holder = Holder("--ttl", "10s", "--grace", "5s",
+                    "--exec-leader", "trap '%s' TERM; while :; do sleep 0.01; done" % stop,
                     "--exec-follower", "echo follower >>" + log, "late-signal", at=victim)
     holder.ready()
     victim.stop()

@@ -107,6 +107,30 @@ static void test_unreported_grant(void) {
     ok(has(0, "deadline"), "the request, read again, is granted");
 }
 
+/* Nobody has had the lease: its name is free at once. */
+static void test_unreported_cooldown(void) {
+    const struct command *release = NULL;
+
+    restore_harness_begin();
+    ask(0, "ACQUIRE job COOLDOWN 60000");
+    uint64_t id = last_command()->request;
+    report(id, REPORT_GRANTED);
+    replace();
+    serve();
+    ask(0, "ACQUIRE job COOLDOWN 60000");
+    report(id, REPORT_GRANTED);
+    for (unsigned i = 0; i < keeper.n_commands; i++)
+        if (keeper.commands[i].kind == COMMAND_RELEASE && keeper.commands[i].request == id)
+            release = &keeper.commands[i];
+    if (ok(release, "keys of an unreported grant with a cooldown are deleted once they are found"))
+        is_int(release->cooldown_until_ns, 0, "without a cooldown");
+    report(last_command()->request, REPORT_GRANTED);
+    ok(has(0, "deadline"), "the request, read again, is granted");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    ok(last_command()->kind == COMMAND_RELEASE && last_command()->cooldown_until_ns > harness.now_ns,
+       "and its lease has its cooldown");
+}
+
 static void test_resume_unreported(void) {
     restore_harness_begin();
     resume(0, "job", "");
@@ -305,6 +329,7 @@ int main(void) {
     test_lingering();
     test_cooldown();
     test_unreported_grant();
+    test_unreported_cooldown();
     test_resume_unreported();
     test_place_taken_again();
     test_predecessor();

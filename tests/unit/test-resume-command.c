@@ -315,6 +315,12 @@ static void test_rule(void) {
     is_string(answer_to(&token, "job"), "", "the longest linger");
     token.terms.linger_ms++;
     is_string(answer_to(&token, "job"), "-DENIED", "a longer linger");
+    token.terms.linger_ms = 0;
+    token.cooldown_until_ns = harness.now_ns + RULE_TTL_MS * NS_PER_MS;
+    is_string(answer_to(&token, "job"), "", "the longest cooldown");
+    token.cooldown_until_ns++;
+    is_string(answer_to(&token, "job"), "-DENIED", "a longer cooldown");
+    is_string(answer_to(&token, "other"), "", "which another name may have");
 }
 
 int main(void) {
