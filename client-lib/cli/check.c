@@ -118,6 +118,17 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
                     host ? host->text : "");
 }
 
+/* An enum redlock_error. A lease that expires while no agent comes back counts as lost: then the connection
+ * shows that the agent is away. */
+static int release(struct redlock *connection, struct redlock_lease *lease) {
+    int released = redlock_release(lease);
+
+    if (released != 0)
+        return released < 0 ? released : REDLOCK_OK;
+    int error = redlock_dispatch(connection);
+    return error == REDLOCK_OK ? REDLOCK_LOST : error;
+}
+
 /* `ret_ms`: the duration. A time-out means that another check holds the lease, or that the name of --lease
  * is held, which proves a quorum as well. */
 static int try_lease(struct check *check, const char *name, int64_t *ret_ms, bool *ret_held) {
@@ -128,7 +139,7 @@ static int try_lease(struct check *check, const char *name, int64_t *ret_ms, boo
 
     int error = redlock_acquire(connection, name, &options, &lease);
     if (error == REDLOCK_OK)
-        error = redlock_release(lease) == 1 ? REDLOCK_OK : REDLOCK_LOST;
+        error = release(connection, lease);
     *ret_ms = (cli_now_ns() - begun_ns) / NS_PER_MS;
     *ret_held = error == REDLOCK_TIMED_OUT;
     if (error == REDLOCK_OK || error == REDLOCK_TIMED_OUT)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import time
+import types
 
 import lab
 from tap import begins, equal, main, ok, skip, within
@@ -646,6 +647,42 @@ def test_check():
     full.terminate()
 
 
+class Between(lab.Proxy):
+    """A proxy between a command and the agent: before a request with this word is forwarded, calls `act`.
+    What that returns is the answer; nothing: the request is forwarded."""
+
+    def __init__(self, agent, word, act):
+        self.word, self.act = word, act
+        super().__init__(types.SimpleNamespace(name="agent", socket_path=agent.socket_path))
+
+    def _forward(self, source, sink, swallowed):
+        try:
+            while data := source.recv(65536):
+                answer = self.act() if swallowed == "deaf" and self.word in data else None
+                if answer:
+                    source.sendall(answer)
+                else:
+                    sink.sendall(data)
+        except OSError:
+            pass
+        lab.hang_up(source, sink)
+
+
+def test_check_without_release():
+    """The lease of the check is granted, but not released."""
+    for status, answer, reason in ((69, "DRAINING it stops", "the agent is stopping: it stops"),
+                                   (75, "NOQUORUM a of 3", "no quorum of the Redis nodes: a of 3"),
+                                   (77, "DENIED not you", "not allowed to this user: not you")):
+        refusing = Between(agent, b"RELEASE", lambda: b"-%s\r\n" % answer.encode())
+        got, _, errors = lab.redlock_run(refusing, "check", "--lease", "x")
+        equal((got, errors), (status, "redlock: x: %s\n" % reason),
+              "%s at the release: %d" % (answer, status))
+    dying = lab.Agent(nodes, 'default_ttl = "1500ms"\nnode_timeout = "700ms"')
+    status, _, errors = lab.redlock_run(Between(dying, b"RELEASE", dying.kill), "check", "--lease", "y")
+    equal(status, 69, "an agent that dies just before the release: 69")
+    ok("the agent is not reachable" in errors, errors.strip())
+
+
 def history(agent, *arguments):
     status, out, errors = lab.redlock_run(agent, "history", *arguments)
     equal((status, errors), (0, ""), "history %s" % " ".join(arguments))
@@ -714,4 +751,5 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
-     test_aliases, test_failing_output, test_denied_socket, test_check, test_listings)
+     test_aliases, test_failing_output, test_denied_socket, test_check,
+     test_check_without_release, test_listings)
