@@ -270,7 +270,6 @@ static int start(const struct cli *cli, struct acquire *acquire, struct request_
         if (inner != 0)
             _exit(inner < 0);
         (void) close(outcome_pipe[0]);
-        (void) signal(SIGPIPE, SIG_IGN); /* the caller may end first */
         _exit(background(cli, acquire, outcome_pipe[1]));
     }
     int error = errno;
@@ -294,6 +293,8 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
         return status - 1;
     if (acquire.quiet)
         cli_be_quiet();
+    /* Readers may end first: that of the output, and that of the background process. */
+    (void) signal(SIGPIPE, SIG_IGN);
     acquire.pid_fd = (int) syscall(SYS_pidfd_open, acquire.pid, 0);
     if (acquire.pid_fd < 0) {
         bool is_usage = errno == ESRCH || errno == EINVAL;

@@ -53,6 +53,11 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 /* The exit status, or another one if standard output could not be written. */
 int cli_flush(int status);
 
+/* For commands that print until the reader of their output ends; they ignore SIGPIPE. Writes what was
+ * printed, and ends the process with STATUS_DONE if the reader has ended. False: standard output could not
+ * be written for another reason, which cli_flush() reports. */
+bool cli_flush_to_reader(void);
+
 /* Prints one line to standard error, after "redlock: ". Control characters, as in users' input, become
  * question marks. */
 void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

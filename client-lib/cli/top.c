@@ -79,7 +79,7 @@ static void show(struct top *top, int error) {
     top->blocks--;
     if (top->blocks > 0)
         (void) putchar('\n');
-    (void) fflush(stdout);
+    (void) cli_flush_to_reader(); /* another failure stays in ferror(3) */
 }
 
 /* --- samples --- */
@@ -243,6 +243,7 @@ int cli_top(const struct cli *cli, int argc, char **argv) {
         return STATUS_USAGE;
     if (once)
         count = 1;
+    (void) signal(SIGPIPE, SIG_IGN); /* see cli_flush_to_reader() */
     bool is_screen = count == 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     return run_top(cli, count > 0 ? count : UINT64_MAX, is_screen);
 }

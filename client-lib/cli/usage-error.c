@@ -97,6 +97,14 @@ int cli_flush(int status) {
     return STATUS_SYSTEM;
 }
 
+bool cli_flush_to_reader(void) {
+    if (fflush(stdout) == 0)
+        return !ferror(stdout);
+    if (errno == EPIPE)
+        _exit(STATUS_DONE);
+    return false;
+}
+
 int cli_status_of(int error) {
     switch ((enum redlock_error) error) {
     case REDLOCK_OK:

@@ -40,7 +40,7 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
 
     (void) connection;
     leadership_print(&leadership, watching->json);
-    if (fflush(stdout) != 0)
+    if (!cli_flush_to_reader())
         watching->failed = true;
 }
 
@@ -113,6 +113,7 @@ int cli_watch(const struct cli *cli, int argc, char **argv) {
         cli_complain("watch: expected NAME...; see 'redlock watch --help'");
         return STATUS_USAGE;
     }
+    (void) signal(SIGPIPE, SIG_IGN); /* see cli_flush_to_reader() */
     (void) sigaction(SIGINT, &stop, NULL);
     (void) sigaction(SIGTERM, &stop, NULL);
     return observe_all(cli, argv + optind, argc - optind, &watching);

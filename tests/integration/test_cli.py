@@ -573,6 +573,27 @@ def test_aliases():
     equal(lab.redlock_run(agent, "help", "nonsense")[0], 64, "help on nothing: 64")
 
 
+class Between(lab.Proxy):
+    """A proxy between a command and the agent: before a request with this word is forwarded, calls `act`.
+    What that returns is the answer; nothing: the request is forwarded."""
+
+    def __init__(self, agent, word, act):
+        self.word, self.act = word, act
+        super().__init__(types.SimpleNamespace(name="agent", socket_path=agent.socket_path))
+
+    def _forward(self, source, sink, swallowed):
+        try:
+            while data := source.recv(65536):
+                answer = self.act() if swallowed == "deaf" and self.word in data else None
+                if answer:
+                    source.sendall(answer)
+                else:
+                    sink.sendall(data)
+        except OSError:
+            pass
+        lab.hang_up(source, sink)
+
+
 def test_failing_output():
     script = lab.spawn(["sleep", "100"])
     for words in (["--version"], ["--help"], ["help", "run"], ["status"], ["nodes"], ["leases"], ["check"],
@@ -595,6 +616,41 @@ def test_failing_output():
     process.stdout.readline()
     process.stdout.close()
     equal(process.wait(20 * lab.SCALE), 0, "watch ends when its output is closed")
+
+
+def without_reader(agent, *words, reader=None):
+    """The exit status and the messages of a command to a pipe whose reader has ended, or ends."""
+    read_end, write_end = os.pipe()
+    if reader is None:
+        os.close(read_end)
+    else:
+        reader.append(read_end)
+    process = lab.redlock(agent, *words, stdout=write_end)
+    os.close(write_end)
+    errors = process.communicate(timeout=20 * lab.SCALE)[1]
+    return process.returncode, errors
+
+
+def test_output_without_reader():
+    script = lab.spawn(["sleep", "100"])
+    equal(without_reader(agent, "acquire", "--for", str(script.pid), "unread"),
+          (71, "redlock: can't write to standard output: Broken pipe\n"),
+          "acquire whose reader has ended: 71")
+    lab.wait_for(lambda: keys("unread") == 0, what="the release")
+    ok(True, "and the lease is released")
+    script.kill()
+    equal(without_reader(agent, "watch", *["unread %d" % i for i in range(200)]), (0, ""),
+          "watch, which prints the first names while it requests the others: 0")
+    reader, samples = [], []
+
+    def end_reader():
+        samples.append(None)
+        if len(samples) == 2:
+            os.close(reader.pop())
+
+    equal(without_reader(Between(agent, b"LATEST", end_reader), "top", reader=reader), (0, ""),
+          "top whose reader ends just before the first block: 0")
+    equal((len(samples), reader), (2, []), "after two samples")
 
 
 def test_denied_socket():
@@ -645,27 +701,6 @@ def test_check():
     ok("no answer within 300 ms" in errors, errors.strip())
     full.cont()
     full.terminate()
-
-
-class Between(lab.Proxy):
-    """A proxy between a command and the agent: before a request with this word is forwarded, calls `act`.
-    What that returns is the answer; nothing: the request is forwarded."""
-
-    def __init__(self, agent, word, act):
-        self.word, self.act = word, act
-        super().__init__(types.SimpleNamespace(name="agent", socket_path=agent.socket_path))
-
-    def _forward(self, source, sink, swallowed):
-        try:
-            while data := source.recv(65536):
-                answer = self.act() if swallowed == "deaf" and self.word in data else None
-                if answer:
-                    source.sendall(answer)
-                else:
-                    sink.sendall(data)
-        except OSError:
-            pass
-        lab.hang_up(source, sink)
 
 
 def test_check_without_release():
@@ -751,5 +786,5 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
-     test_aliases, test_failing_output, test_denied_socket, test_check,
+     test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
      test_check_without_release, test_listings)
