@@ -9,6 +9,8 @@
 #include "cli.h"
 #include "guard-channel.h"
 #include "linger.h"
+#include "listing.h"
+#include "options.h"
 #include "run-options.h"
 #include "waiting.h"
 
@@ -87,6 +89,28 @@ int guard_lease_connect(struct guard_lease *lease) {
         return 0;
     cli_complain("can't wait for the agent: %s", strerror(errno));
     return STATUS_SYSTEM;
+}
+
+/* --- the ttl --- */
+
+static void take_default_ttl(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    (void) n_tokens;
+    if (tokens[0].type == RESP_MAP)
+        *(int64_t *) userdata = listing_integer(tokens, "default_ttl");
+}
+
+int guard_lease_check_grace(struct guard_lease *lease) {
+    const char *name = lease->run->name;
+    const struct resp_token items[] = {{.text = "WHOAMI", .length = strlen("WHOAMI")},
+                                       {.text = name, .length = strlen(name)}};
+    struct client_reply reply = {.on_value = take_default_ttl, .userdata = &lease->options.ttl_ms};
+
+    if (lease->run->grace_ms < 0 || lease->options.ttl_ms > 0)
+        return 0;
+    int error = connection_ask(lease->connection, items, 2, &reply);
+    if (error != REDLOCK_OK)
+        return cli_failed(lease->connection, error, name);
+    return options_grace_fits(lease->run->grace_ms, lease->options.ttl_ms) ? 0 : STATUS_USAGE;
 }
 
 /* --- the request --- */

@@ -28,6 +28,11 @@ struct guard_lease {
 /* 0; or the exit status, reported. */
 int guard_lease_connect(struct guard_lease *lease);
 
+/* With --grace but without --ttl: compares the grace with the ttl that the agent uses for this name, and
+ * requests that ttl, which then stays if another agent or configuration comes while the command waits. 0; or
+ * the exit status, reported. */
+int guard_lease_check_grace(struct guard_lease *lease);
+
 /* Requests the lease, and waits until it is granted or refused: true; or until the process at the other end
  * of `channel` has ended: false. */
 bool guard_lease_ask(struct guard_lease *lease, int channel);

@@ -75,24 +75,17 @@ static int acquire(struct guard *guard) {
     return guard->lease.error == REDLOCK_OK ? 0 : guard_lease_refused(&guard->lease);
 }
 
-static int choose_times(struct guard *guard) {
+static void choose_times(struct guard *guard) {
     int64_t ttl_ms = redlock_remaining_ns(guard->lease.lease) / NS_PER_MS, grace_ms = guard->run->grace_ms;
 
     if (grace_ms < 0)
         grace_ms = ttl_ms / 4 < GRACE_MS_MAX ? ttl_ms / 4 : GRACE_MS_MAX;
-    if (grace_ms > ttl_ms / 2 && guard->run->request.ttl_ms > 0)
-        grace_ms = ttl_ms / 2; /* at most half of --ttl, of which a little has passed */
-    if (grace_ms > ttl_ms / 2) {
-        cli_complain("--grace is %" PRId64 " ms: expected at most half of the ttl, which leaves %" PRId64
-                     " ms",
-                     grace_ms, ttl_ms / 2);
-        return STATUS_USAGE;
-    }
+    if (grace_ms > ttl_ms / 2)
+        grace_ms = ttl_ms / 2; /* at most half of the ttl, of which a little has passed */
     int64_t margin_ms =
         ttl_ms / KILL_MARGIN_DIVISOR > KILL_MARGIN_MS ? ttl_ms / KILL_MARGIN_DIVISOR : KILL_MARGIN_MS;
     guard->kill_margin_ns = (margin_ms < ttl_ms / 4 ? margin_ms : ttl_ms / 4) * NS_PER_MS;
     guard->grace_ns = grace_ms * NS_PER_MS;
-    return 0;
 }
 
 /* --- the watch over the lease and the tree --- */
@@ -207,9 +200,8 @@ static void report_loss(const struct guard *guard) {
 static int run_command(struct guard *guard) {
     struct guard_lease *lease = &guard->lease;
 
-    int status = choose_times(guard);
-    if (status == 0)
-        status = command_tree_start(&guard->tree, guard->run, lease->lease);
+    choose_times(guard);
+    int status = command_tree_start(&guard->tree, guard->run, lease->lease);
     if (status != 0) {
         guard_lease_release(lease);
         return status;
@@ -230,6 +222,8 @@ static int guard_main(struct guard *guard) {
     int64_t begun_ns = cli_now_ns();
 
     int status = guard_lease_connect(&guard->lease);
+    if (status == 0)
+        status = guard_lease_check_grace(&guard->lease);
     if (status == 0)
         status = acquire(guard);
     if (status != 0)

@@ -66,10 +66,12 @@ size_t listing_size(const struct resp_token *value) {
 }
 
 const struct resp_token *listing_get(const struct resp_token *map, const char *key) {
+    const struct resp_token *at = map + 1;
+
     for (uint32_t i = 0; i < map->count; i++) {
-        const struct resp_token *at = &map[1 + 2 * i];
         if (at->length == strlen(key) && memcmp(at->text, key, at->length) == 0)
             return at + 1;
+        at += 1 + listing_size(at + 1);
     }
     return NULL;
 }

@@ -28,7 +28,7 @@ bool listing_is_chosen(const struct listing_choice *choice, const struct resp_to
 /* The number of tokens of this value, with those within it. */
 size_t listing_size(const struct resp_token *value);
 
-/* The value of `key` in a map of scalars; NULL without that key. */
+/* The value of `key` in a map; NULL without that key. */
 const struct resp_token *listing_get(const struct resp_token *map, const char *key);
 
 /* Prints "3 of 5000", or "3" without a limit (-1), from a map of a quota. */

@@ -32,8 +32,15 @@ def test_exit_statuses():
     equal((status, errors), (64, "redlock: a grace of 5001 ms: expected at most half of the ttl, 5000 ms\n"),
           "64: the same with --ttl")
     equal(run("-t", "10s", "--grace", "5s", "x", "--", "true")[0], 0, "just half is allowed")
+    equal(run("--grace", "5s", "x", "--", "true"), (0, "", ""), "also half of the agent's default ttl, 10 s")
+    equal(run("-t", "0", "--grace", "5s", "x", "--", "true")[0], 0, "which -t 0 means, too")
+    equal(run("--grace", "5001ms", "x", "--", "echo", "run"),
+          (64, "", "redlock: a grace of 5001 ms: expected at most half of the ttl, 5000 ms\n"),
+          "64: a ms more than half, and the command is not run")
+    equal(run("--grace", "5s", "--max-hold", "9s", "x", "--", "true")[0], 0, "--max-hold is not the ttl")
     holder = agent.client()
     holder.acquire("x")
+    equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: too long a grace, before the wait")
     equal(run("-n", "x", "--", "true")[0], 1, "1: held, with -n")
     equal(run("-n", "-E", "33", "x", "--", "true")[0], 33, "-E changes that")
     status, _, errors = run("-w", "0.2", "x", "--", "true")
@@ -214,6 +221,11 @@ def test_rule_with_a_short_ttl():
     status, _, errors = lab.redlock_run(short, "run", "-n", "--linger", "2s", "x", "--", "true")
     equal(status, 77, "as an option, such a linger is denied")
     ok("allows LINGER at most 1000 ms" in errors, errors.strip())
+    equal(lab.redlock_run(short, "run", "-n", "--grace", "500ms", "x", "--", "true")[0], 0,
+          "a grace of half of that ttl")
+    status, _, errors = lab.redlock_run(short, "run", "-n", "--grace", "501ms", "x", "--", "true")
+    equal((status, errors), (64, "redlock: a grace of 501 ms: expected at most half of the ttl, 500 ms\n"),
+          "a ms more is an error")
     short.terminate()
 
 
