@@ -300,6 +300,8 @@ static void stop_lingering(struct registry *registry, struct request *request, i
 static void reading_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     request->read_until_ns = INSTANT_NEVER;
     if (request->abandoned || registry->sink.has_read(registry->sink.userdata, request)) {
+        if (!request->abandoned)
+            request_note_read(registry, request);
         request_set_held_due_after(registry, request, now_ns);
         return;
     }

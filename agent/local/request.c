@@ -196,6 +196,11 @@ void request_await_reading(const struct registry *registry, struct request *requ
         request->read_until_ns = (now_ns + within_ms * NS_PER_MS) / step_ns * step_ns + step_ns;
 }
 
+void request_note_read(const struct registry *registry, const struct request *request) {
+    if (request->entry != 0)
+        ledger_at(registry->ledger, request->entry)->read = true;
+}
+
 static void show_deadline(const struct registry *registry, struct request *request, instant_ns deadline_ns) {
     request->deadline_ns = deadline_ns;
     if (request->entry != 0)

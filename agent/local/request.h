@@ -169,6 +169,9 @@ void request_extend(struct registry *registry, struct request *request, instant_
 /* Starts the time-out for reading the grant, which is sent next or was sent by a former process. */
 void request_await_reading(const struct registry *registry, struct request *request, instant_ns now_ns);
 
+/* The client has read its grant: the next process need not check. */
+void request_note_read(const struct registry *registry, const struct request *request);
+
 /* --- to the session --- */
 
 /* Delivers an outcome, if there is a session. */

@@ -439,6 +439,28 @@ def test_unread_answers():
     client.close()
 
 
+def extended_three_times():
+    """For longer than a client has for reading its grant."""
+    before = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= before + 3, 20, "three extensions")
+
+
+def test_unread_output():
+    """A client with a page reads its deadline there, and may leave what the agent sends unread."""
+    client = agent.client(3)
+    grant = client.acquire("paged", "TTL", 3000)
+    wait_stored(client)
+    extended_three_times()
+    client.send("PING")
+    equal(agent.client().call("PING"), "PONG", "a reply that the client does not read")
+    replace()
+    extended_three_times()
+    client.reply()
+    ok(client.call("CHECK", grant["id"]) > 0, "a lease whose grant was read goes on after a restart")
+    equal(client.pushes, [], "its client gets no pushes")
+    client.close()
+
+
 def test_observers():
     watcher, holder = agent.client(3), agent.client(3)
     watcher.call("OBSERVE", "watched")
@@ -808,7 +830,7 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_risk_without_quorum, test_page,
-     test_unread_answers, test_observers, test_greetings, test_client_dies_meanwhile,
+     test_unread_answers, test_unread_output, test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_store_is_tidy,
      test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

@@ -124,6 +124,11 @@ static void check_allowed(const struct client *client, const char *error) {
                   rule->max_leases);
 }
 
+/* What is left of the cooldown counts. */
+static bool cooldown_may_be_denied(const struct client *client) {
+    return client->ask.resumes && client->ask.terms.cooldown_ms > client->ask.rule.max_ttl_ms;
+}
+
 void exclusion_check_answer(const struct client *client, const char *error) {
     int64_t wait_ms = client->ask.wait_ms;
     bool resumes = client->ask.resumes;
@@ -136,7 +141,7 @@ void exclusion_check_answer(const struct client *client, const char *error) {
         : strcmp(error, "BUSY") == 0     ? wait_ms != 0 && !resumes
         : strcmp(error, "NOTHELD") == 0  ? !resumes
         : strcmp(error, "NOQUORUM") == 0 ? wait_ms < 0
-        : strcmp(error, "DENIED") == 0   ? !client->ask.denied
+        : strcmp(error, "DENIED") == 0   ? !client->ask.denied && !cooldown_may_be_denied(client)
         : strcmp(error, "QUOTA") == 0    ? client_agent(client)->requests_max == SIM_REQUESTS_MAX &&
                                             client->ask.rule.max_leases + client->ask.rule.max_waiters == 0
                                       : strcmp(error, "BADARG") != 0 || !resumes)

@@ -30,11 +30,10 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     keeper.n_commands++;
 }
 
-/* Clients read their grants at once. */
 static bool on_has_read(void *userdata, const struct request *request) {
     (void) userdata;
     (void) request;
-    return true;
+    return !keeper.nobody_reads;
 }
 
 static uint64_t session_id(unsigned session) {

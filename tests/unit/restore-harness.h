@@ -10,6 +10,7 @@ enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898, TIMEOUT_M
 struct keeper {
     struct command commands[COMMANDS_MAX];
     unsigned n_commands;
+    bool nobody_reads; /* else clients read their grants at once */
 };
 
 /* What the next process finds. */

@@ -48,6 +48,36 @@ static void test_resumed_by_another(void) {
     is_string(got(0), ":9898\r\n", "the holder keeps the lease");
 }
 
+/* Of a client with a page, which need not read pushes: they say nothing about a grant that it has read. */
+static void test_read_before(void) {
+    for (unsigned restarts = 1; restarts <= 2; restarts++) {
+        restore_harness_begin();
+        uint64_t id = hold(0, "ACQUIRE job");
+        harness.now_ns += (GRANT_READ_MS + 20) * NS_PER_MS;
+        registry_tick(&harness.front.registry, harness.now_ns);
+        for (unsigned i = 0; i < restarts; i++)
+            replace();
+        keeper.nobody_reads = true;
+        report(id, REPORT_GRANTED);
+        serve();
+        clear();
+        harness.now_ns += (GRANT_READ_MS + 20) * NS_PER_MS;
+        registry_tick(&harness.front.registry, harness.now_ns);
+        ok(count_commands(COMMAND_ABANDON, id) == 0,
+           "a lease whose grant was read before the last %u restarts goes on", restarts);
+        is_string(got(0), "", "without at-risk");
+    }
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    keeper.nobody_reads = true;
+    report(id, REPORT_GRANTED);
+    serve();
+    harness.now_ns += (GRANT_READ_MS + 20) * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_int(count_commands(COMMAND_ABANDON, id), 1, "rule 9: one whose grant was not read is not extended");
+}
+
 static void test_at_risk(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -295,6 +325,7 @@ static void test_ids(void) {
 int main(void) {
     test_found();
     test_resumed_by_another();
+    test_read_before();
     test_at_risk();
     test_at_risk_by_search();
     test_risk_unsent();

@@ -58,6 +58,7 @@ void ledger_writer_restored(const struct session *session, struct request *reque
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
     ledger_granted(ledger, slot_of(session), request->entry);
     entry->handed = request->restore == RESTORE_VANISHED;
+    entry->read = request->read_until_ns == INSTANT_NEVER;
 }
 
 static void add_granted(struct ledger *ledger, const struct session *session, struct request *request,
@@ -77,6 +78,7 @@ static void change_to_granted(struct ledger *ledger, const struct session *sessi
 
     memcpy(entry->secret, secret, SECRET_BYTES);
     memcpy(entry->acquired, acquired, SECRET_BYTES);
+    entry->read = false;
     entry->handoffs = request->tenure.handoffs;
     entry->page_slot = request->page_slot;
     entry->token = request->token;

@@ -65,6 +65,7 @@ struct ledger_entry {
     uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since the acquisition */
     uint8_t handed;                 /* handed off: its client has released it, without an answer yet */
+    uint8_t read;                   /* held: its client has read the grant */
     uint64_t request;               /* id */
     uint64_t session;               /* id */
     uint64_t born, granted, died;   /* numbers of flushes; 0: not yet */

@@ -87,6 +87,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .left = left,
+                  .read = entry->read,
                   .risk = entry->risk,
                   .handoffs = entry->handoffs,
                   .page_slot = entry->page_slot,

@@ -42,6 +42,7 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
         request->deadline_ns = entry->deadline_ns;
+        request->read_until_ns = entry->read ? INSTANT_NEVER : 0; /* until start_held() */
         request->risk = entry->risk;
         request->page_slot = (int16_t) deadline_page_claim(request_page(request), entry->page_slot);
     }
@@ -56,10 +57,14 @@ struct request *restore_request(struct registry *registry, struct session *sessi
 
 /* --- starting --- */
 
+/* A client that has read its grant need not have read what came later. */
 static void start_held(struct registry *registry, struct request *request, instant_ns now_ns) {
+    bool has_read = request->read_until_ns == INSTANT_NEVER;
+
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
-    request_await_reading(registry, request, now_ns);
+    if (!has_read)
+        request_await_reading(registry, request, now_ns);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request)) {
         request->secrets->beat_ns = now_ns; /* no client can send heartbeats to an agent that is down */

@@ -17,6 +17,7 @@ struct restore_entry {
     enum restore_state state;
     bool unwanted; /* held, and no client uses the lease: delete its keys */
     bool left;     /* held, and not extended: its client is out of reach, or forfeited extensions */
+    bool read;     /* held, and the client has read the grant */
     uint8_t risk;  /* 1 + enum reason: the client got `at-risk` */
     uint16_t handoffs;
     int page_slot;
