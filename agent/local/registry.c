@@ -99,7 +99,12 @@ static void start_resume(struct registry *registry, struct request *request,
     }
     list_prepend(&name->queue, &request->queue_link);
     request_set_wait_due(registry, request, now_ns);
-    request_resume(registry, request, secret);
+    if (registry->restoring || admission_ask(registry, request)) {
+        request_resume(registry, request, secret);
+        return;
+    }
+    memcpy(request_secrets(registry, request)->reported, secret, SECRET_BYTES);
+    request_enter(registry, request, REQUEST_CONTENDING); /* wait_queue_admit() goes on */
 }
 
 void registry_start(struct registry *registry, struct request *request, const struct registry_ask *ask,

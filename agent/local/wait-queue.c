@@ -83,6 +83,10 @@ void wait_queue_admit(struct registry *registry) {
     struct request *request;
 
     while ((request = admission_next(registry))) {
+        if (request_is_resume(request)) {
+            request_resume(registry, request, request->secrets->reported);
+            continue;
+        }
         bool is_first = request == wait_queue_first(request->name);
         if (is_first && wait_queue_has_room(registry, request)) {
             contend(registry, request);
@@ -118,6 +122,8 @@ static void note_end(struct registry *registry, const struct request *request) {
 }
 
 void wait_queue_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {
+    if (request->held_back)
+        admission_leave(registry, request);
     request_leave_page(request);
     request_command_simple(registry, request, request->name->key.hash, kind);
     if (request->state == REQUEST_HELD)

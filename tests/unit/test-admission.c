@@ -13,6 +13,7 @@ static struct {
     struct registry registry;
     struct admission_requester sessions[SESSIONS];
     uint64_t contending[REQUESTS]; /* the keeper's numbers of those that it was sent, in this order */
+    enum command_kind last_kind;   /* of the last one */
     uint32_t n_contending, reported;
     unsigned releases, failed, released, ready;
     const char *error; /* of the last that failed */
@@ -24,8 +25,10 @@ static struct {
 static void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
-    if (command->kind == COMMAND_CONTEND || command->kind == COMMAND_RESUME)
+    if (command->kind == COMMAND_CONTEND || command->kind == COMMAND_RESUME) {
         front.contending[front.n_contending++] = command->request;
+        front.last_kind = command->kind;
+    }
     front.releases += command->kind == COMMAND_RELEASE;
 }
 
@@ -210,13 +213,40 @@ static void test_names(void) {
     (void) ask_for(1, OTHER, "x", -1, NULL);
     (void) ask_for(1, OTHER, "x", -1, NULL);
     (void) ask_for(2, OTHER, "x", 1000, secret);
-    is_int(front.n_contending, 2, "a request to resume is not held back behind a contender");
+    is_int(front.n_contending, 1, "a request to resume is held back like others");
     report(REPORT_GRANTED);
-    is_int(front.n_contending, 2, "a request for the name waits until it is first of its queue");
+    is_int(front.n_contending, 2, "but not behind a request for its name");
+    is_int(front.last_kind, COMMAND_RESUME, "which waits until it is first of its queue");
     report(REPORT_FAILED);
     is_int(front.n_contending, 3, "the first of its queue contends");
     report(REPORT_CONTENDED);
     is_int(front.n_contending, 3, "the next request still waits behind it");
+}
+
+/* A valid resume token of one name is one for each. */
+static void test_resumes(void) {
+    const uint8_t secret[SECRET_BYTES] = {1};
+    char name[16];
+
+    begin();
+    for (unsigned i = 0; i < 2 * ADMITTED_SESSION_MAX; i++) {
+        (void) snprintf(name, sizeof(name), "r%u", i);
+        (void) ask_for(0, FLOODER, name, 60000, secret);
+    }
+    is_int(front.n_contending, ADMITTED_SESSION_MAX, "a flood of requests to resume is held back");
+    (void) ask(1, OTHER);
+    is_int(front.n_contending, ADMITTED_SESSION_MAX + 1, "another user's request is not");
+    for (unsigned i = 0; i < ADMITTED_SESSION_MAX; i++)
+        report(REPORT_FAILED);
+    ok(front.n_contending > ADMITTED_SESSION_MAX + 1 && front.last_kind == COMMAND_RESUME,
+       "the others follow when these have ended");
+    uint32_t before = front.n_contending;
+    struct list *last = front.sessions[0].requests.previous;
+    registry_release(&front.registry, list_entry(last, struct request, session_link), front.now_ns);
+    is_int(front.n_contending, before, "one that is held back can be withdrawn");
+    while (front.reported < front.n_contending)
+        report(REPORT_FAILED);
+    is_int(front.n_contending, 2 * ADMITTED_SESSION_MAX, "and all others have their turn");
 }
 
 static void test_reading(void) {
@@ -320,6 +350,7 @@ int main(void) {
     test_turns();
     test_ends();
     test_names();
+    test_resumes();
     test_reading();
     return done_testing();
 }
