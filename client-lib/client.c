@@ -288,8 +288,10 @@ static int take_reply(struct client *client, const struct resp_token *tokens, si
     }
     if (pending.reply)
         pending.reply->done = true;
-    if (pending.lease && --pending.lease->replies_awaited == 0 && pending.lease->orphan)
-        lease_free(client, pending.lease);
+    if (pending.lease) {
+        pending.lease->replies_awaited--;
+        lease_free_orphan(client, pending.lease);
+    }
     return REDLOCK_OK;
 }
 
@@ -425,8 +427,7 @@ void client_fail_requests(struct client *client) {
             continue;
         lease->ask_again = false;
         lease_events_failed(client, lease, REDLOCK_AGENT_AWAY);
-        if (lease->orphan)
-            lease_free(client, lease);
+        lease_free_orphan(client, lease);
     }
 }
 

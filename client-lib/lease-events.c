@@ -230,8 +230,7 @@ static void push_failed(struct client *client, struct redlock_lease *lease, cons
     if (lease->state != LEASE_WAITING || n_tokens < 4)
         return;
     lease_events_failed(client, lease, client_error(client, &tokens[3]));
-    if (lease->orphan && lease->replies_awaited == 0)
-        lease_free(client, lease);
+    lease_free_orphan(client, lease);
 }
 
 static void push_lost(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
@@ -301,7 +300,7 @@ void lease_events_cut_off(struct client *client, struct redlock_lease *lease, in
             client, lease, "lost",
             "the agent's page shows that the lease is over; the agent ended before it sent the reason");
     lease->check_under_way = false;
-    lease->resuming = lease->state == LEASE_HELD && lease->resume_token;
+    lease->resuming = lease->state == LEASE_HELD && lease->resume_token && !lease->orphan;
     lease->resume_ns = INT64_MAX;
     lease->ask_again = asked && !lease->orphan && lease->options.wait_ms != 0;
     if (lease->resuming || lease->ask_again)
@@ -310,8 +309,7 @@ void lease_events_cut_off(struct client *client, struct redlock_lease *lease, in
         lease->state = LEASE_ASKED;
     else if (asked)
         lease_events_failed(client, lease, error);
-    if (lease->orphan)
-        lease_free(client, lease);
+    lease_free_orphan(client, lease);
 }
 
 static void report_away(struct client *client, struct redlock_lease *lease) {

@@ -46,10 +46,14 @@ void lease_free(struct client *client, struct redlock_lease *lease) {
     free(lease);
 }
 
+void lease_free_orphan(struct client *client, struct redlock_lease *lease) {
+    if (lease->orphan && lease->replies_awaited == 0 && !lease->in_call)
+        lease_free(client, lease);
+}
+
 void lease_drop(struct client *client, struct redlock_lease *lease) {
     lease->orphan = true;
-    if (lease->replies_awaited == 0)
-        lease_free(client, lease);
+    lease_free_orphan(client, lease);
 }
 
 struct redlock_lease *lease_find(struct client *client, int64_t id) {

@@ -33,6 +33,7 @@ struct redlock_lease {
     bool async;                      /* callbacks report the outcome */
     bool check_under_way;
     bool orphan;          /* the handle was released; freed with its last reply */
+    bool in_call;         /* a blocking call uses the handle, which is not freed meanwhile */
     bool resuming;        /* held, and not yet resumed at the present agent */
     bool away_reported;   /* at_risk was called since the agent went away */
     bool ask_again;       /* the request is kept for the next agent */
@@ -54,6 +55,9 @@ struct redlock_lease *lease_new(struct client *client, const char *name,
 void lease_forget_token(struct redlock_lease *lease);
 
 void lease_free(struct client *client, struct redlock_lease *lease);
+
+/* Frees an orphan, unless a reply or a blocking call still needs it. */
+void lease_free_orphan(struct client *client, struct redlock_lease *lease);
 
 /* The handle was released: frees the lease now, or with its last reply. */
 void lease_drop(struct client *client, struct redlock_lease *lease);

@@ -284,7 +284,8 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
     return reply.error != REDLOCK_OK ? reply.error : reply.integer;
 }
 
-/* If the connection breaks, the request is sent to the agent that resumes the lease. */
+/* If the connection breaks, the request is sent to the agent that resumes the lease. An event may make the
+ * lease an orphan, which the caller then frees. */
 static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
     struct redlock *connection = lease->connection;
     int64_t until_ns = connection_answer_until_ns(connection);
@@ -292,9 +293,11 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
     int64_t answer = connection_begin(connection);
     if (answer != REDLOCK_OK)
         return answer;
+    lease->in_call = true;
     do
         answer = ask_once(lease, word, kind, until_ns);
     while (answer == REDLOCK_AGENT_AWAY && lease->resuming && connection_now_ns() < until_ns);
+    lease->in_call = false;
     return answer;
 }
 
@@ -303,6 +306,9 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
         lease_drop(&connection->client, lease);
         return 1;
     }
+    /* No callback gets a handle that is being released. A grant on its way ends with the RELEASE. */
+    if (lease->state == LEASE_WAITING)
+        lease->orphan = true;
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);
@@ -348,12 +354,15 @@ EXPORT int redlock_release_async(struct redlock_lease *lease) {
 }
 
 static int64_t enter_and_ask(struct redlock_lease *lease, const char *word, enum client_kind kind) {
-    int64_t answer = lease ? connection_enter(lease->connection) : REDLOCK_BAD_ARGUMENT;
-
-    if (answer != REDLOCK_OK || !lease)
+    if (!lease)
+        return REDLOCK_BAD_ARGUMENT;
+    struct redlock *connection = lease->connection;
+    int64_t answer = connection_enter(connection);
+    if (answer != REDLOCK_OK)
         return answer;
     answer = ask_about(lease, word, kind);
-    connection_leave(lease->connection);
+    lease_free_orphan(&connection->client, lease); /* after `failed` was called */
+    connection_leave(connection);
     return answer;
 }
 

@@ -14,6 +14,15 @@ static void on_granted(struct redlock_lease *lease, void *userdata) {
     events.granted++;
 }
 
+static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
+                      void *userdata) {
+    (void) userdata;
+    events.failed++;
+    events.error = error;
+    (void) snprintf(events.text, sizeof(events.text), "%s", text);
+    (void) redlock_valid(lease);
+}
+
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
     (void) lease;
     (void) left_ms;
@@ -31,8 +40,11 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
 }
 
 struct redlock *connect_scripted(void) {
-    const struct redlock_callbacks callbacks = {
-        .size = sizeof(callbacks), .granted = on_granted, .at_risk = on_at_risk, .lost = on_lost};
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks),
+                                                .granted = on_granted,
+                                                .failed = on_failed,
+                                                .at_risk = on_at_risk,
+                                                .lost = on_lost};
     struct redlock *connection = NULL;
 
     memset(&events, 0, sizeof(events));

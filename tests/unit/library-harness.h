@@ -15,7 +15,8 @@ enum { TIMEOUT_MS = 20000 };
 
 /* Callbacks of the last connection. */
 struct library_events {
-    unsigned granted, lost, at_risk;
+    unsigned granted, failed, lost, at_risk;
+    enum redlock_error error; /* of the last that failed */
     char reason[64], text[256];
 };
 

@@ -115,22 +115,37 @@ static void send_page(void) {
     send_bytes(reply, sizeof(reply) - 1, page_fd);
 }
 
-static void send_grant(bool async) {
+/* A map, which follows `head`. */
+static void send_grant(const char *head) {
     int64_t deadline_ns = agent_now_ns() + scripted.ttl_ms * NS_PER_MS;
-    char name[] = "x", head[64] = "";
+    char name[] = "x";
 
-    atomic_fetch_add(&scripted.id, 1);
     if (scripted.has_page && page)
         scripted_show(deadline_ns - scripted.clock_ns);
-    if (async)
-        (void) snprintf(head, sizeof(head),
-                        "*2\r\n$7\r\nwaiting\r\n:%llu\r\n>3\r\n$7\r\ngranted\r\n:%llu\r\n",
-                        (unsigned long long) scripted.id, (unsigned long long) scripted.id);
     scripted_send(
         "%s%%7\r\n$2\r\nid\r\n:%llu\r\n$4\r\nname\r\n$1\r\n%s\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
         ":%lld\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:%d\r\n$6\r\nsecret\r\n$1\r\ns\r\n",
         head, (unsigned long long) scripted.id, name, (long long) scripted.ttl_ms, (long long) deadline_ns,
         scripted.has_page ? 0 : -1);
+}
+
+void scripted_grant(void) {
+    char head[64];
+
+    (void) snprintf(head, sizeof(head), ">3\r\n$7\r\ngranted\r\n:%llu\r\n",
+                    (unsigned long long) scripted.id);
+    send_grant(head);
+}
+
+static void answer_request(bool async) {
+    atomic_fetch_add(&scripted.id, 1);
+    if (!async) {
+        send_grant("");
+        return;
+    }
+    scripted_send("*2\r\n$7\r\nwaiting\r\n:%llu\r\n", (unsigned long long) scripted.id);
+    if (!scripted.keeps_waiting)
+        scripted_grant();
 }
 
 static void answer(const struct resp_token *items, size_t n) {
@@ -143,13 +158,13 @@ static void answer(const struct resp_token *items, size_t n) {
     } else if (is(&items[0], "PAGE")) {
         send_page();
     } else if (is(&items[0], "ACQUIRE")) {
-        send_grant(async);
+        answer_request(async);
         atomic_fetch_add(&scripted.acquires, 1);
     } else if (is(&items[0], "RESUME")) {
         if (scripted.refuses_resume)
             scripted_send("-NOTHELD it has ended\r\n");
         else
-            send_grant(async);
+            answer_request(async);
         atomic_fetch_add(&scripted.resumes, 1);
     } else if (is(&items[0], "CHECK")) {
         int64_t left_ms = (scripted_shown_ns() - boottime_ns()) / NS_PER_MS;
@@ -166,8 +181,11 @@ static void answer(const struct resp_token *items, size_t n) {
         scripted_send("%%2\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n");
     } else if (is(&items[0], "BEAT")) {
         scripted_send(":%lld\r\n", (long long) scripted.beat);
+    } else if (is(&items[0], "RELEASE") && scripted.breaks_at_release) {
+        scripted_grant();
+        (void) shutdown(socket_fd, SHUT_RDWR);
     } else if (is(&items[0], "RELEASE")) {
-        scripted_send(":1\r\n");
+        scripted_send(":%lld\r\n", (long long) scripted.release);
         atomic_fetch_add(&scripted.releases, 1);
     } else {
         scripted_send("-ERR unknown command\r\n");
@@ -240,8 +258,8 @@ void scripted_start(void) {
     static unsigned serial;
 
     scripted_die();
-    scripted =
-        (struct scripted){.ttl_ms = 60000, .check_ms = -1, .beat = 1, .has_page = true, .sends_clock = true};
+    scripted = (struct scripted){
+        .ttl_ms = 60000, .check_ms = -1, .beat = 1, .release = 1, .has_page = true, .sends_clock = true};
     scripted.id = 100;
     (void) snprintf(scripted.path, sizeof(scripted.path), "/tmp/redlock-scripted-%ld-%u", (long) getpid(),
                     serial++);

@@ -14,7 +14,11 @@ extern struct scripted {
     _Atomic int64_t clock_ns; /* added to CLOCK_BOOTTIME, as in another time namespace */
     _Atomic int64_t check_ms; /* reply to CHECK; negative: the remaining validity */
     _Atomic int64_t beat;
+    _Atomic int64_t release; /* reply to RELEASE */
     _Atomic bool has_page, sends_clock, is_silent, refuses_resume;
+    _Atomic bool keeps_waiting;     /* ACQUIRE ASYNC gets its grant by scripted_grant() */
+    _Atomic bool breaks_at_release; /* in place of a reply the last request gets its grant, and the
+                                       connection breaks */
     /* Requests received. */
     _Atomic unsigned acquires, checks, releases, resumes;
     _Atomic uint64_t id; /* of the last lease */
@@ -32,6 +36,9 @@ void scripted_again(void);
 /* Sets the deadline in the page, on this process's clock; 0: the lease is over. */
 void scripted_show(int64_t deadline_ns);
 int64_t scripted_shown_ns(void);
+
+/* Grants the last request, which was kept waiting. */
+void scripted_grant(void);
 
 /* Sends bytes to the client. */
 void scripted_send(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,156 @@
+/* Blocking calls on a request that waits, while its outcome arrives or the connection breaks: each handle is
+ * freed once, and the connection stays usable. */
+
+#include "library-harness.h"
+#include "tap.h"
+
+enum call { CALL_RELEASE, CALL_CHECK, CALL_BEAT, CALLS };
+
+static const char *const names[CALLS] = {"redlock_release()", "redlock_check()", "redlock_beat()"};
+
+static int64_t call(enum call which, struct redlock_lease *lease) {
+    switch (which) {
+    case CALL_CHECK:
+        return redlock_check(lease);
+    case CALL_BEAT:
+        return redlock_beat(lease);
+    case CALL_RELEASE:
+    case CALLS:
+        break;
+    }
+    return redlock_release(lease);
+}
+
+/* A request that the agent keeps waiting. */
+static struct redlock_lease *wait_for_grant(struct redlock *connection, int64_t wait_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
+
+    options.wait_ms = wait_ms;
+    scripted.keeps_waiting = true;
+    is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
+    while (redlock_lease_id(lease) == 0 && boottime_ns() < until_ns)
+        (void) redlock_dispatch(connection);
+    is(redlock_lease_id(lease), scripted.id);
+    return lease;
+}
+
+static void push_failed(void) {
+    scripted_send(">3\r\n$6\r\nfailed\r\n:%llu\r\n$13\r\nTIMEOUT ended\r\n",
+                  (unsigned long long) scripted.id);
+}
+
+/* The agent has failed the request, so it refuses what the client still asks about it. */
+static void test_failed_meanwhile(enum call which) {
+    scripted_start();
+    scripted.check_ms = scripted.beat = scripted.release = 0;
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    push_failed();
+    ok(call(which, lease) == 0, "the request failed during %s", names[which]);
+    if (which == CALL_RELEASE) {
+        is(events.failed, 0);
+    } else {
+        is(events.failed, 1);
+        is(events.error, REDLOCK_TIMED_OUT);
+    }
+    scripted.release = 1;
+    ok(redlock_release(acquire(connection)) == 1, "the connection is usable after %s", names[which]);
+    redlock_close(connection);
+}
+
+/* With other leases in the list, before and behind. */
+static void test_failed_among_others(enum call which) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *former = acquire(connection);
+    struct redlock_lease *lease = wait_for_grant(connection, -1);
+
+    push_failed();
+    struct redlock_lease *later = NULL;
+    is(redlock_acquire_async(connection, "y", NULL, &later), REDLOCK_OK);
+    scripted.check_ms = scripted.beat = scripted.release = 0;
+    ok(call(which, lease) == 0, "the request failed during %s", names[which]);
+    scripted.release = 1;
+    is(redlock_release(later), 1);
+    is(redlock_release(former), 1);
+    redlock_close(connection);
+}
+
+static void test_granted_meanwhile(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    scripted_grant();
+    is(redlock_release(lease), 1);
+    is(events.granted, 0);
+    is(events.lost, 0);
+    ok(counts_to(&scripted.releases, 1), "the agent releases what it granted");
+    redlock_close(connection);
+}
+
+/* The reply does not come in time; then the grant, which is released, and the reply. */
+static void test_granted_later(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    redlock_set_answer_timeout(connection, 1);
+    scripted.is_silent = true;
+    is(redlock_release(lease), REDLOCK_NO_ANSWER);
+    scripted_grant();
+    scripted.is_silent = false;
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
+    scripted.keeps_waiting = false;
+    is(redlock_release(acquire(connection)), 1);
+    is(events.granted, 0);
+    ok(counts_to(&scripted.releases, 2), "the agent releases what it granted");
+    redlock_close(connection);
+}
+
+/* Without wait_ms the request fails at the break; else it is kept, and fails when no agent returns. */
+static void test_break(enum call which, int64_t wait_ms) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, wait_ms);
+
+    scripted_die();
+    ok(call(which, lease) == REDLOCK_AGENT_AWAY, "the connection broke during %s", names[which]);
+    is(events.failed, which != CALL_RELEASE && wait_ms == 0);
+    is(events.lost, 0);
+    is_int(redlock_dispatch(connection),
+           which == CALL_RELEASE || wait_ms == 0 ? REDLOCK_AGENT_AWAY : REDLOCK_OK,
+           "the connection is over, unless a request is left");
+    redlock_close(connection);
+}
+
+/* The grant arrives during the release, then the connection breaks: such a lease is not resumed. */
+static void test_break_after_grant(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    scripted.breaks_at_release = true;
+    is(redlock_release(lease), REDLOCK_AGENT_AWAY);
+    is(events.granted, 0);
+    is(events.lost, 0);
+    is(scripted.resumes, 0);
+    redlock_close(connection);
+}
+
+int main(void) {
+    for (enum call which = CALL_RELEASE; which < CALLS; which++) {
+        test_failed_meanwhile(which);
+        test_failed_among_others(which);
+        test_break(which, 0);
+        test_break(which, 5000);
+    }
+    test_granted_meanwhile();
+    test_granted_later();
+    test_break_after_grant();
+    scripted_die();
+    return done_testing();
+}
