@@ -15,6 +15,8 @@
 
 enum { BULK_BYTES_MAX = 256 * 1024 /* METRICS has up to 224 KiB */ };
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
+/* At most, beside the items themselves; and with the items "RELEASE" and the longest id. */
+enum { ARRAY_BYTES = 16, ITEM_BYTES = 32, RELEASE_BYTES = ARRAY_BYTES + 2 * ITEM_BYTES + 7 + 20 };
 
 struct client_pending {
     enum client_kind kind;
@@ -72,11 +74,14 @@ static char *output_room(struct client *client, size_t wanted) {
     return larger + client->output_length;
 }
 
-/* Space for one more pending request. A ring that grows begins at index 0 again. */
-static bool pending_room(struct client *client) {
-    if (client->pending_count < client->pending_room)
+/* Space for `wanted` more pending requests. A ring that grows begins at index 0 again. */
+static bool pending_room(struct client *client, size_t wanted) {
+    size_t room = client->pending_room ? client->pending_room : PENDING_MIN;
+
+    if (client->pending_room - client->pending_count >= wanted)
         return true;
-    size_t room = client->pending_room ? 2 * client->pending_room : PENDING_MIN;
+    while (room - client->pending_count < wanted)
+        room *= 2;
     struct client_pending *larger = malloc(room * sizeof(*larger));
     if (!larger)
         return false;
@@ -103,16 +108,16 @@ static void ask_for_page(struct client *client, int64_t now_ns) {
 
 int client_request(struct client *client, enum client_kind kind, const struct resp_token *items,
                    size_t n_items, struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns) {
-    size_t wanted = 16;
+    size_t wanted = ARRAY_BYTES, releases = kind == KIND_RELEASE ? 0 : client->lease_count;
 
     if (client->gone)
         return REDLOCK_AGENT_AWAY;
     if (kind == KIND_ACQUIRE || kind == KIND_ASYNC || kind == KIND_RESUME)
         ask_for_page(client, now_ns);
     for (size_t i = 0; i < n_items; i++)
-        wanted += items[i].length + 32;
-    char *room = output_room(client, wanted);
-    if (!room || !pending_room(client))
+        wanted += items[i].length + ITEM_BYTES;
+    char *room = output_room(client, wanted + releases * RELEASE_BYTES);
+    if (!room || !pending_room(client, 1 + releases))
         return REDLOCK_NO_MEMORY;
     struct resp_writer writer = {.buffer = room, .size = wanted};
     resp_put_array(&writer, n_items);

@@ -47,6 +47,7 @@ struct client {
     const struct deadline_view *view; /* the caller's */
     struct agent_clock clock;
     struct redlock_lease *leases;
+    size_t lease_count;
     struct observe_name *observed;
     struct client_pending *pending; /* ring of requests without a reply, oldest first */
     size_t pending_first, pending_count, pending_room;
@@ -81,7 +82,8 @@ int client_error(struct client *client, const struct resp_token *reply);
 
 /* Appends a request to the output. Its reply goes to `lease` (if any) and to `reply` (if any), which must
  * stay valid until it is done or client_forget() is called. REDLOCK_OK, REDLOCK_NO_MEMORY, or
- * REDLOCK_AGENT_AWAY when disconnected. */
+ * REDLOCK_AGENT_AWAY when disconnected. The one RELEASE of a lease that was requested on this connection
+ * needs no memory: requests of other kinds leave room for it. */
 int client_request(struct client *client, enum client_kind kind, const struct resp_token *items,
                    size_t n_items, struct redlock_lease *lease, struct client_reply *reply, int64_t now_ns);
 

@@ -26,6 +26,7 @@ struct redlock_lease *lease_new(struct client *client, const char *name,
     lease->clock = &client->clock;
     lease->next = client->leases;
     client->leases = lease;
+    client->lease_count++;
     return lease;
 }
 
@@ -42,6 +43,7 @@ void lease_free(struct client *client, struct redlock_lease *lease) {
     while (*link != lease)
         link = &(*link)->next;
     *link = lease->next;
+    client->lease_count--;
     lease_forget_token(lease);
     free(lease);
 }
