@@ -481,3 +481,20 @@ int64_t client_resume_due_ns(const struct client *client) {
     }
     return due_ns;
 }
+
+void client_end_overdue(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        lease_events_end_overdue(client, lease);
+}
+
+int64_t client_deadline_ns(const struct client *client) {
+    int64_t earliest_ns = INT64_MAX;
+
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
+        int64_t deadline_ns = lease_events_deadline_ns(lease);
+        if (deadline_ns < earliest_ns)
+            earliest_ns = deadline_ns;
+    }
+    return earliest_ns;
+}

@@ -139,3 +139,11 @@ int64_t client_due_ns(const struct client *client);
  */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 int64_t client_resume_due_ns(const struct client *client);
+
+/* For blocking calls that wait: ends leases whose deadline in the page has passed. To be called once the
+ * input has been read, which may have the agent's reason. */
+void client_end_overdue(struct client *client, int64_t now_ns);
+
+/* The earliest deadline that was read there, though the page may already show a later one; INT64_MAX: none.
+ */
+int64_t client_deadline_ns(const struct client *client);

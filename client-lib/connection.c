@@ -292,6 +292,14 @@ static int64_t slice_ns(int64_t at_ns, int64_t until_ns) {
     return left_ns < most_ns ? left_ns : most_ns;
 }
 
+/* Ends leases at their deadlines, unless what the caller waits for has happened. */
+static void end_overdue(struct redlock *connection, const bool *what, bool wanted) {
+    if (!connection->client.gone)
+        (void) connection_receive(connection);
+    if (*what != wanted)
+        client_end_overdue(&connection->client, connection_now_ns());
+}
+
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
@@ -306,9 +314,15 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
             return REDLOCK_OK;
         if (client->over)
             return REDLOCK_AGENT_AWAY;
+        int64_t deadline_ns = client_deadline_ns(client);
+        if (at_ns >= deadline_ns) {
+            end_overdue(connection, what, wanted);
+            continue;
+        }
         if (at_ns >= until_ns)
             return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
         int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
+        due_ns = deadline_ns < due_ns ? deadline_ns : due_ns;
         int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
         left_ns = left_ns > 0 ? left_ns : 0;
         const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};

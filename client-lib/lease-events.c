@@ -375,3 +375,18 @@ void lease_events_tick_resuming(struct client *client, struct redlock_lease *lea
 int64_t lease_events_resume_due_ns(const struct redlock_lease *lease) {
     return lease->resuming && !lease->orphan ? earlier(lease->deadline_ns, lease->resume_ns) : INT64_MAX;
 }
+
+void lease_events_end_overdue(struct client *client, struct redlock_lease *lease) {
+    if (client->now_ns < lease_events_deadline_ns(lease))
+        return;
+    lease_read_page(client, lease);
+    if (lease_has_ended(lease, client->now_ns))
+        deadline_passed(client, lease);
+}
+
+/* INT64_MAX without a page, too: then only the reply to a CHECK shows what the agent has extended. */
+int64_t lease_events_deadline_ns(const struct redlock_lease *lease) {
+    return lease->state == LEASE_HELD && !lease->orphan && !lease->releasing && lease->slot
+               ? lease->deadline_ns
+               : INT64_MAX;
+}

@@ -34,6 +34,7 @@ struct redlock_lease {
     bool check_under_way;
     bool orphan;          /* the handle was released; freed with its last reply */
     bool in_call;         /* a blocking call uses the handle, which is not freed meanwhile */
+    bool releasing;       /* by a blocking call, which reports the end itself */
     bool resuming;        /* held, and not yet resumed at the present agent */
     bool away_reported;   /* at_risk was called since the agent went away */
     bool ask_again;       /* the request is kept for the next agent */

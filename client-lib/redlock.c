@@ -281,7 +281,10 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
         client_forget(&connection->client, &reply);
         return error;
     }
-    return reply.error != REDLOCK_OK ? reply.error : reply.integer;
+    if (reply.error != REDLOCK_OK)
+        return reply.error;
+    /* A lease that was lost during the call stays lost. */
+    return kind != KIND_RELEASE && lease->state == LEASE_OVER ? 0 : reply.integer;
 }
 
 /* If the connection breaks, the request is sent to the agent that resumes the lease. An event may make the
@@ -309,6 +312,7 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
     /* No callback gets a handle that is being released. A grant on its way ends with the RELEASE. */
     if (lease->state == LEASE_WAITING)
         lease->orphan = true;
+    lease->releasing = true;
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);

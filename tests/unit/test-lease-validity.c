@@ -3,10 +3,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "library-harness.h"
 #include "tap.h"
+
+enum { SHORT_MS = 300 };
 
 static void test_page_says_lost(void) {
     scripted_start();
@@ -180,6 +183,124 @@ static void test_refused(void) {
     }
 }
 
+static void on_lost_answer(struct redlock_lease *lease, const char *reason, const char *text,
+                           void *userdata) {
+    (void) lease;
+    (void) text;
+    (void) userdata;
+    events.lost++;
+    (void) snprintf(events.reason, sizeof(events.reason), "%s", reason);
+    scripted.is_silent = false;
+}
+
+/* A lease for SHORT_MS, of an agent that stops and goes on when the callback `lost` is called. */
+static struct redlock *connect_and_stop(struct redlock_lease **ret) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost_answer};
+
+    scripted_start();
+    scripted.ttl_ms = SHORT_MS;
+    struct redlock *connection = connect_scripted();
+    *ret = acquire(connection);
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    redlock_set_answer_timeout(connection, 2 * SHORT_MS);
+    scripted.is_silent = true;
+    scripted.ttl_ms = 60000;
+    return connection;
+}
+
+static void test_deadline_in_acquire(int64_t wait_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease, *other = NULL;
+    struct redlock *connection = connect_and_stop(&lease);
+
+    options.wait_ms = wait_ms;
+    is(redlock_acquire(connection, "y", &options, &other), REDLOCK_OK);
+    ok(events.lost == 1, "rule 13: `lost` is called during redlock_acquire() with wait_ms %lld",
+       (long long) wait_ms);
+    is_string(events.reason, "expired", "the agent gave no reason");
+    ok(!redlock_valid(lease), "rule 13: and the lease is over");
+    ok(redlock_valid(other), "the new lease is valid");
+    is(redlock_release(lease), 0);
+    is(redlock_release(other), 1);
+    ok(counts_to(&scripted.releases, 2), "the library releases both");
+    redlock_close(connection);
+}
+
+static void test_deadline_in_check(void) {
+    struct redlock_lease *lease;
+    struct redlock *connection = connect_and_stop(&lease);
+
+    scripted.check_ms = 5000;
+    is(redlock_check(lease), 0);
+    is(events.lost, 1);
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+static void test_deadline_in_release(void) {
+    struct redlock_lease *lease;
+    struct redlock *connection = connect_and_stop(&lease);
+
+    is(redlock_release(lease), REDLOCK_NO_ANSWER);
+    is(events.lost, 0);
+    redlock_close(connection);
+}
+
+/* The page has a later deadline than the grant. */
+static void test_extended_in_call(void) {
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *lease;
+    struct redlock *connection = connect_and_stop(&lease);
+
+    scripted_show(boottime_ns() + 60 * NS_PER_S);
+    is(redlock_leader(connection, "y", &leader), REDLOCK_NO_ANSWER);
+    is(events.lost, 0);
+    ok(redlock_valid(lease), "the lease was extended");
+    scripted.is_silent = false;
+    is(redlock_release(lease), 1);
+    is(events.lost, 0);
+    redlock_close(connection);
+}
+
+static void pass_deadline(const struct redlock_lease *lease) {
+    int64_t until_ns = boottime_ns() + redlock_remaining_ns(lease);
+
+    while (boottime_ns() < until_ns)
+        (void) usleep(1000);
+}
+
+/* The push lies unread when the deadline passes. */
+static void test_reason_before_deadline(void) {
+    struct redlock_lease *lease;
+    struct redlock *connection = connect_and_stop(&lease);
+
+    scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
+                  (unsigned long long) scripted.id);
+    pass_deadline(lease);
+    is(redlock_check(lease), 0);
+    is(events.lost, 1);
+    is_string(events.reason, "taken", "the agent's reason counts, though it is read after the deadline");
+    is(redlock_release(lease), 0);
+    redlock_close(connection);
+}
+
+/* Only the reply shows that the agent has extended the lease. */
+static void test_checked_without_page(void) {
+    scripted_start();
+    scripted.has_page = false;
+    scripted.ttl_ms = SHORT_MS;
+    scripted.check_ms = 5000;
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    pass_deadline(lease);
+    is(redlock_check(lease), 5000);
+    ok(redlock_valid(lease), "the lease was extended");
+    is(events.lost, 0);
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
 static void test_clock(int64_t ahead_ns, bool in_hello, bool with_page, bool async) {
     scripted_start();
     scripted.clock_ns = ahead_ns;
@@ -228,6 +349,13 @@ int main(void) {
     test_threads();
     test_reasons();
     test_refused();
+    test_deadline_in_acquire(0);
+    test_deadline_in_acquire(5000);
+    test_deadline_in_check();
+    test_deadline_in_release();
+    test_extended_in_call();
+    test_reason_before_deadline();
+    test_checked_without_page();
     test_clocks();
     scripted_die();
     return done_testing();
