@@ -127,8 +127,8 @@ static bool may_run(const struct call *call, const struct entry *entry) {
            call_may(call, entry->right, name->text, name->length);
 }
 
-unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
-                     instant_ns now_ns) {
+static unsigned run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
+                    instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
 
     const struct entry *entry = find(&tokens[0]);
@@ -146,6 +146,13 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
     }
     if (may_run(&call, entry))
         entry->handle(&call);
-    session->asked_ns = 0;
     return entry->work;
+}
+
+unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
+                     instant_ns now_ns) {
+    unsigned work = run(session, tokens, n_tokens, now_ns);
+
+    session->asked_ns = 0;
+    return work;
 }

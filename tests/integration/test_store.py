@@ -445,6 +445,27 @@ def extended_three_times():
     lab.wait_for(lambda: agent.status()["extensions"] >= before + 3, 20, "three extensions")
 
 
+def test_wait_behind_wait():
+    """A wait counts from when the request is taken, after the session's former one."""
+    holder, client = agent.client(), agent.client()
+    first, second = holder.acquire("front"), holder.acquire("behind")
+    ok(first["id"] != second["id"], "two names are held")
+    client.send("ACQUIRE", "front", "WAIT", -1)
+    client.send("ACQUIRE", "behind", "WAIT", 2500)
+    asked = lab.now()
+    wait_stored(holder)
+    lab.wait_for(lambda: lab.now() > asked + 2.6, what="the time of the second wait, before it begins")
+    taken = lab.now()
+    holder.call("RELEASE", first["id"])
+    ok("id" in lab.as_map(client.reply()), "the first request is granted")
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the second request")
+    replace()
+    begins(client.reply(), "TIMEOUT", "the second request is answered after a restart")
+    within(lab.now() - taken, 2.5, 2.5 + 3 * lab.SCALE, "after its own wait, in seconds")
+    client.close()
+    holder.close()
+
+
 def test_unread_output():
     """A client with a page reads its deadline there, and may leave what the agent sends unread."""
     client = agent.client(3)
@@ -830,7 +851,7 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_risk_without_quorum, test_page,
-     test_unread_answers, test_unread_output, test_observers, test_greetings, test_client_dies_meanwhile,
+     test_unread_answers, test_wait_behind_wait, test_unread_output, test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_store_is_tidy,
      test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

@@ -82,6 +82,7 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
         return n;
     conn->skipping = false;
     conn->parsed += conn->skipped_bytes;
+    conn->session.asked_ns = 0;
     reply_error(&conn->session, "BADARG",
                 "a request has at most %d items of at most %d bytes each, a line as many bytes: this "
                 "request was skipped",
@@ -107,8 +108,10 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
         *work += n > 0 && !conn->skipping;
         return n;
     }
-    if (n <= 0)
+    if (n <= 0) {
+        conn->session.asked_ns = 0; /* of a former process: the rest comes later */
         return n;
+    }
     uint32_t written = conn->session.written;
     conn->request_at = conn->parsed;
     conn->parsed += (size_t) n;

@@ -31,6 +31,13 @@ static struct ledger_entry entry_of(const struct session *session, const struct 
     };
 }
 
+void ledger_writer_taken(const struct session *session, instant_ns asked_ns) {
+    struct ledger *ledger = session->front->registry.ledger;
+
+    if (ledger)
+        ledger_taken(ledger, slot_of(session), asked_ns);
+}
+
 void ledger_writer_waiting(const struct session *session, struct request *request,
                            const struct registry_ask *ask) {
     struct ledger *ledger = session->front->registry.ledger;

@@ -238,6 +238,10 @@ static bool keep(struct ledger *ledger, struct ledger_session *session, uint64_t
     return true;
 }
 
+void ledger_taken(struct ledger *ledger, uint32_t slot, instant_ns asked_ns) {
+    session_at(ledger, slot)->asked_ns = asked_ns;
+}
+
 void ledger_received(struct ledger *ledger, uint32_t slot, uint64_t position, size_t length,
                      instant_ns now_ns) {
     struct ledger_session *session = session_at(ledger, slot);

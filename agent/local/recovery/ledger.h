@@ -85,7 +85,7 @@ struct ledger_session {
     uint8_t torn;       /* a flush was sent in part */
     uint8_t incomplete; /* part of its state is missing, for want of room */
     uint64_t incomplete_until;
-    instant_ns asked_ns; /* of the oldest unanswered request */
+    instant_ns asked_ns; /* when the oldest unanswered request was taken, or came */
     char name[LEDGER_NAME_BYTES];
 };
 
@@ -157,6 +157,9 @@ void ledger_open(struct ledger *ledger, uint32_t slot, uint64_t id);
 void ledger_close(struct ledger *ledger, uint32_t slot);
 
 void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name);
+
+/* The session's oldest unanswered request was taken at this instant. */
+void ledger_taken(struct ledger *ledger, uint32_t slot, instant_ns asked_ns);
 
 /* Call before bytes are received into header->scratch, from this position of the session's stream. */
 struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uint64_t position);
