@@ -84,6 +84,30 @@ def test_forked_child():
     waiter.close()
 
 
+def test_dead_before_accepted():
+    """The agent finds the connection when the process that opened it has ended, but not that one's child."""
+    agent.stop()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        own = socket.socket(socket.AF_UNIX)
+        own.connect(agent.socket_path)
+        own.sendall(b"ACQUIRE early WAIT -1\r\n")
+        if os.fork() == 0:
+            os.close(writer)
+            os.read(reader, 1)  # until the test ends
+        os._exit(0)
+    os.close(reader)
+    os.waitpid(pid, 0)
+    agent.cont()
+    client = agent.client()
+    begun = lab.now()
+    ok("id" in lab.as_map(client.acquire("early", "WAIT", 20000)) and lab.now() - begun < 5 * lab.SCALE,
+       "a process that ended before its connection was accepted holds no lease")
+    client.close()
+    os.close(writer)
+
+
 def test_half_close():
     client = agent.client()
     client.acquire("half closed")
@@ -142,6 +166,7 @@ def test_abrupt_closes():
     ok(len(os.listdir("/proc/%d/fd" % agent.process.pid)) < most, "and has closed their descriptors")
 
 
-main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_half_close,
+main(test_next_local_waiter, test_next_remote_waiter, test_forked_child, test_dead_before_accepted,
+     test_half_close,
      test_waiters_leave_nothing,
      test_abrupt_closes)

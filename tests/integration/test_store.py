@@ -851,7 +851,8 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_risk_without_quorum, test_page,
-     test_unread_answers, test_wait_behind_wait, test_unread_output, test_observers, test_greetings, test_client_dies_meanwhile,
+     test_unread_answers, test_wait_behind_wait, test_unread_output,
+     test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_store_is_tidy,
      test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

@@ -426,9 +426,13 @@ int conn_new(struct conn_table *table, int fd, const struct ucred *peer) {
     uint32_t before = ((struct conn_slot *) pool_at(&table->slots, index))->generation;
     uint32_t generation = generation_latest(before, table->generation);
     int r = conn_make(table, fd, peer, index, generation_next(generation), &conn);
-    if (r >= 0)
-        session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());
-    return r;
+    if (r < 0)
+        return r;
+    session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());
+    if (conn->pid_fd < 0 &&
+        peer_cred_is_dead(peer->pid)) /* it ended before this; a child may have the socket */
+        conn_close(conn, clock_now_ns());
+    return 0;
 }
 
 int conn_make_page(struct session *session) {
