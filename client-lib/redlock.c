@@ -277,14 +277,15 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
         error = kind == KIND_RELEASE && lease->waited_ns > 0
                     ? wait_for_release(lease, &reply, until_ns)
                     : connection_wait_for(connection, &reply, until_ns);
+    /* A lease that was lost during the call stays lost. */
+    bool is_lost = kind != KIND_RELEASE && lease->state == LEASE_OVER;
     if (!reply.done) {
         client_forget(&connection->client, &reply);
-        return error;
+        return is_lost ? 0 : error;
     }
     if (reply.error != REDLOCK_OK)
         return reply.error;
-    /* A lease that was lost during the call stays lost. */
-    return kind != KIND_RELEASE && lease->state == LEASE_OVER ? 0 : reply.integer;
+    return is_lost ? 0 : reply.integer;
 }
 
 /* If the connection breaks, the request is sent to the agent that resumes the lease. An event may make the

@@ -125,8 +125,9 @@ int redlock_acquire(struct redlock *connection, const char *name, const struct r
                     struct redlock_lease **ret);
 
 /* Releases the lease, or withdraws the request, and frees the handle, except on REDLOCK_FORKED and
- * REDLOCK_IN_USE. 1: the lease was held until now, or the request was withdrawn; 0: the lease was already
- * lost, or `lease` is NULL; or a connection error, and the lease ends too. */
+ * REDLOCK_IN_USE. Neither `granted` nor `failed` is called for a withdrawn request. 1: the lease was held
+ * until now, or the request was withdrawn; 0: the lease was already lost, or `lease` is NULL; or a connection
+ * error, and the lease ends too. */
 int redlock_release(struct redlock_lease *lease);
 
 /* Asks the agent for the remaining validity in ms. 0: lost, or less than 1 ms left, and so lost from now on;
@@ -229,7 +230,8 @@ struct redlock_callbacks {
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
     /* The lease is no longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
-    /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state. `reason` is
+    /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state; within a
+     * blocking call only then if the lease has a place in the agent's page (redlock_valid(3)). `reason` is
      * the agent's word, "expired" if the agent gave none until the deadline, or "lost" if it only reports
      * the end. The handle stays until redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);

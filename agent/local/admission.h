@@ -6,8 +6,8 @@
  * Therefore at most ADMITTED_MAX requests are in their first attempt at a time, ADMITTED_USER_MAX of one
  * user and ADMITTED_SESSION_MAX of one session. While several users ask, each has ADMITTED_SHARED_MAX: a
  * request of one waits at the nodes behind all that the others have there. Other requests are held back in
- * the front: their WAIT goes on, and their withdrawal costs no message. They are admitted in round robin: by
- * user, within a user by session, within a session in the order of its requests.
+ * the front: their WAIT goes on, and the withdrawal of an ACQUIRE costs no message. They are admitted in
+ * round robin: by user, within a user by session, within a session in the order of its requests.
  *
  * A request leaves with the keeper's first report on it: granted, failed, released, or contended (from then
  * on the keeper retries at a bounded rate).

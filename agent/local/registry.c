@@ -303,9 +303,13 @@ static void stop_lingering(struct registry *registry, struct request *request, i
 
 /* The client should have read the grant by now. */
 static void reading_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
+    enum registry_reading reading = request->abandoned
+                                        ? GRANT_COUNTS_AS_READ
+                                        : registry->sink.grant_reading(registry->sink.userdata, request);
+
     request->read_until_ns = INSTANT_NEVER;
-    if (request->abandoned || registry->sink.has_read(registry->sink.userdata, request)) {
-        if (!request->abandoned)
+    if (reading != GRANT_UNREAD) {
+        if (reading == GRANT_READ)
             request_note_read(registry, request);
         request_set_held_due_after(registry, request, now_ns);
         return;

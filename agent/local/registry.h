@@ -53,6 +53,12 @@ struct session;
 
 enum { REQUESTS_MAX = 1 << 20 };
 
+enum registry_reading {
+    GRANT_UNREAD,
+    GRANT_READ,
+    GRANT_COUNTS_AS_READ, /* more has been sent since, so that it is not known */
+};
+
 struct registry_sink {
     /* Sends the command to the keeper of the name with this hash. */
     void (*command)(void *userdata, uint64_t name_hash, const struct command *command);
@@ -64,8 +70,8 @@ struct registry_sink {
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
     /* The request's lease has ended, and its name stays taken until `cooldown_until_ns`. May be NULL. */
     void (*cools)(void *userdata, const struct request *request);
-    /* True if the client has read the output up to `tenure.grant_end`. NULL: always true. */
-    bool (*has_read)(void *userdata, const struct request *request);
+    /* Whether the client has read the output up to `tenure.grant_end`. NULL: always. */
+    enum registry_reading (*grant_reading)(void *userdata, const struct request *request);
     /* Fresh random bytes, as good as the keepers'. NULL: no lease is handed off. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
     /* The session may send requests again: see registry_may_ask(). May be NULL. */

@@ -60,6 +60,10 @@ const char *rejection_text(const struct request *request, const struct request *
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
     char seen[SEEN_BYTES];
 
+    if (request_is_resume(request) && request->held_back) {
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has begun within %lld ms", waited_ms);
+        return "NOQUORUM";
+    }
     if (request_is_resume(request)) {
         (void) snprintf(text, REJECTION_TEXT_BYTES,
                         "tried for %lld ms; no majority of the nodes shows whether the lease is valid",

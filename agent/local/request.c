@@ -192,7 +192,7 @@ void request_await_reading(const struct registry *registry, struct request *requ
 
     request->unread = false;
     request->read_until_ns = INSTANT_NEVER;
-    if (registry->sink.has_read && request->session)
+    if (registry->sink.grant_reading && request->session)
         request->read_until_ns = (now_ns + within_ms * NS_PER_MS) / step_ns * step_ns + step_ns;
 }
 

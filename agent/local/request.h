@@ -26,7 +26,7 @@ enum request_state {
     REQUEST_FREE,
     REQUEST_NEW,        /* made, not started */
     REQUEST_QUEUED,     /* behind others of this host, or held back (admission.h) */
-    REQUEST_CONTENDING, /* with the keeper: first of its queue, or resuming */
+    REQUEST_CONTENDING, /* with the keeper: first of its queue. Or resuming, which may be held back */
     REQUEST_HELD,
     REQUEST_RELEASING, /* out of its queue; the keeper has not confirmed */
 };
@@ -88,7 +88,7 @@ struct request {
     instant_ns hold_until_ns;        /* INSTANT_NEVER: no bound */
     instant_ns cooldown_until_ns;    /* held, or resumed: the name stays taken until then; 0: no cooldown */
     int64_t token;                   /* fencing token of a held or resumed lease; 0: none */
-    struct request_secrets *secrets; /* held, while tenure.secret; or restored; else NULL */
+    struct request_secrets *secrets; /* held, while tenure.secret; restored; or held back; else NULL */
     union {
         struct handoff_tenure tenure; /* unless held back */
         struct list held_link;        /* held back: in the session's list */

@@ -108,6 +108,8 @@ int guard_lease_check_grace(struct guard_lease *lease) {
     if (lease->run->grace_ms < 0 || lease->options.ttl_ms > 0)
         return 0;
     int error = connection_ask(lease->connection, items, 2, &reply);
+    if (error == REDLOCK_PROTOCOL || (error == REDLOCK_OK && lease->options.ttl_ms == 0))
+        return 0; /* an agent before 0.4: the grace is at most half of what it grants */
     if (error != REDLOCK_OK)
         return cli_failed(lease->connection, error, name);
     return options_grace_fits(lease->run->grace_ms, lease->options.ttl_ms) ? 0 : STATUS_USAGE;

@@ -173,7 +173,8 @@ int unit_guard_init(struct unit_guard *guard, const char *unit) {
 void unit_guard_set(struct unit_guard *guard, int64_t kill_ns) {
     const char order = ORDER_LOOK;
 
-    if (guard->kill_ns && kill_ns < atomic_exchange(guard->kill_ns, kill_ns))
+    /* Two readings of the clock make the instant a little earlier now and then. */
+    if (guard->kill_ns && kill_ns < atomic_exchange(guard->kill_ns, kill_ns) - NS_PER_MS)
         (void) send(guard->fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -205,7 +206,7 @@ bool unit_guard_end_unit(struct unit_guard *guard, int timeout_ms) {
     if (!guard->unit || !unit_cgroup_is_populated(&guard->cgroup))
         return true;
     cli_complain("%s: killed, because it still ran just before the end of the lease", guard->unit);
-    if (guard->fd < 0 || send(guard->fd, &order, 1, MSG_NOSIGNAL) != 1)
+    if (guard->fd < 0 || send(guard->fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
         return false;
     for (int64_t left_ns; (left_ns = until_ns - cli_now_ns()) > 0 && guard->fd >= 0;)
         if (receive_word(guard, (int) (left_ns / NS_PER_MS) + 1) == ANSWER_EMPTY)

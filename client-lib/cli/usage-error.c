@@ -1,12 +1,13 @@
 /* Messages on standard error, and the exit status of an error. */
 
 #include <errno.h>
-#include <limits.h>
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -38,18 +39,25 @@ void cli_never_wait_for_reader(void) {
     (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* A pipe or terminal that is ready takes PIPE_BUF bytes at once. */
-static void print_if_ready(char *line, size_t length) {
-    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+/* Another program may fill the pipe between a poll(2) and a write, and a terminal that is ready may have too
+ * little room. So a pipe or terminal is opened once more, for this line, since O_NONBLOCK of the inherited
+ * description would be everybody's. Of other kinds, such as a file, nobody is the reader. */
+static void print_if_ready(const char *line, size_t length) {
+    struct stat status;
+    ssize_t n = send(STDERR_FILENO, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-    if (length > PIPE_BUF) {
-        length = PIPE_BUF;
-        line[length - 1] = '\n';
+    if (n >= 0 || errno != ENOTSOCK || fstat(STDERR_FILENO, &status) < 0)
+        return;
+    if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) {
+        n = write(STDERR_FILENO, line, length);
+        return;
     }
-    if (poll(&fd, 1, 0) == 1 && fd.revents == POLLOUT) {
-        ssize_t n = write(STDERR_FILENO, line, length);
-        (void) n;
-    }
+    int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    n = write(fd, line, length);
+    (void) n;
+    (void) close(fd);
 }
 
 static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));

@@ -101,9 +101,10 @@ static void on_cools(void *userdata, const struct request *request) {
     front_state_cools(&agent->front, request);
 }
 
-static bool on_has_read(void *userdata, const struct request *request) {
+static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
-    return client_has_read(client_session_client(client_session_from(request->session)));
+    return client_has_read(client_session_client(client_session_from(request->session))) ? GRANT_READ
+                                                                                         : GRANT_UNREAD;
 }
 
 static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
@@ -370,7 +371,7 @@ void front_start(struct sim_agent *agent) {
                                        .outcome = on_outcome,
                                        .changed = on_changed,
                                        .cools = on_cools,
-                                       .has_read = on_has_read,
+                                       .grant_reading = on_grant_reading,
                                        .secret = on_secret,
                                        .userdata = agent};
     const struct front_state_sink front_sink = {.write = on_write,

@@ -30,10 +30,10 @@ static void on_command(void *userdata, uint64_t hash, const struct command *comm
     keeper.n_commands++;
 }
 
-static bool on_has_read(void *userdata, const struct request *request) {
+static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
     (void) request;
-    return !keeper.nobody_reads;
+    return keeper.nobody_reads ? GRANT_UNREAD : keeper.nothing_is_known ? GRANT_COUNTS_AS_READ : GRANT_READ;
 }
 
 static uint64_t session_id(unsigned session) {
@@ -52,7 +52,7 @@ static void begin_process(uint32_t requests_max, instant_ns now_ns) {
     const struct local_harness_setup setup = {
         .identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
         .sink = {.query = on_command},
-        .registry_sink = {.command = on_command, .has_read = on_has_read},
+        .registry_sink = {.command = on_command, .grant_reading = on_grant_reading},
         .requests_max = requests_max,
         .limit = requests_max,
         .sessions = LISTENERS};

@@ -10,7 +10,8 @@ enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898, TIMEOUT_M
 struct keeper {
     struct command commands[COMMANDS_MAX];
     unsigned n_commands;
-    bool nobody_reads; /* else clients read their grants at once */
+    bool nobody_reads;     /* else clients read their grants at once */
+    bool nothing_is_known; /* whether they have read them */
 };
 
 /* What the next process finds. */

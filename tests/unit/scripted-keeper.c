@@ -7,9 +7,9 @@
 struct scripted_keeper keeper;
 
 /* Of the third session on. */
-static bool on_has_read(void *userdata, const struct request *request) {
+static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
-    return request->session < &harness.sessions[2] || !keeper.nobody_reads;
+    return request->session < &harness.sessions[2] || !keeper.nobody_reads ? GRANT_READ : GRANT_UNREAD;
 }
 
 void on_command(void *userdata, uint64_t hash, const struct command *command) {
@@ -37,7 +37,7 @@ void begin(uint32_t limit) {
                      .node_names = {"a"},
                      .node_addresses = {"unix:/a.sock"}},
         .sink = {.query = on_command, .survey = on_survey},
-        .registry_sink = {.command = on_command, .has_read = on_has_read},
+        .registry_sink = {.command = on_command, .grant_reading = on_grant_reading},
         .requests_max = limit <= 512 ? 512 : 4096,
         .limit = limit,
         .sessions = LISTENERS};

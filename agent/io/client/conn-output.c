@@ -77,13 +77,15 @@ void conn_output_end_delays(struct conn_table *table, instant_ns now_ns) {
         queue(list_entry(table->delayed.next, struct conn, unsent_link));
 }
 
-bool conn_output_is_read(struct session *session, uint32_t written) {
+enum registry_reading conn_output_reading(struct session *session, uint32_t written) {
     const struct conn *conn = conn_of(session);
     size_t later = (uint32_t) (session->written - written);
 
     if (conn->fd < 0 || conn->send_error != 0 || conn_output_unsent_bytes(conn) > later)
-        return false;
-    return later > 0 || socket_queue_is_read(conn->fd);
+        return GRANT_UNREAD;
+    if (later > 0)
+        return GRANT_COUNTS_AS_READ;
+    return socket_queue_is_read(conn->fd) ? GRANT_READ : GRANT_UNREAD;
 }
 
 struct ledger_state conn_output_state(const struct conn *conn) {

@@ -14,9 +14,8 @@ void conn_output_write(struct session *session, const char *bytes, size_t length
 size_t conn_output_unsent_bytes(const struct conn *conn);
 
 /* Whether the client has read its output up to the position `written` (of session->written, then). If more
- * was written since, it is enough that the output up to `written` is sent: a working client may leave pushes
- * unread. */
-bool conn_output_is_read(struct session *session, uint32_t written);
+ * was written since, it counts as read once it is sent: a working client may leave pushes unread. */
+enum registry_reading conn_output_reading(struct session *session, uint32_t written);
 
 /* Queues the output again: the socket takes bytes. */
 void conn_output_unblock(struct conn *conn);

@@ -88,9 +88,9 @@ static void on_cools(void *userdata, const struct request *request) {
     front_state_cools(&layer->state, request);
 }
 
-static bool on_has_read(void *userdata, const struct request *request) {
+static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
-    return conn_output_is_read(request->session, request->tenure.grant_end);
+    return conn_output_reading(request->session, request->tenure.grant_end);
 }
 
 static void on_ready(void *userdata, struct session *session) {
@@ -165,7 +165,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
                                                 .outcome = on_outcome,
                                                 .changed = on_changed,
                                                 .cools = on_cools,
-                                                .has_read = on_has_read,
+                                                .grant_reading = on_grant_reading,
                                                 .secret = on_secret,
                                                 .ready = on_ready,
                                                 .userdata = layer};
