@@ -126,8 +126,8 @@ int redlock_acquire(struct redlock *connection, const char *name, const struct r
 
 /* Releases the lease, or withdraws the request, and frees the handle, except on REDLOCK_FORKED and
  * REDLOCK_IN_USE. Neither `granted` nor `failed` is called for a withdrawn request. 1: the lease was held
- * until now, or the request was withdrawn; 0: the lease was already lost, or `lease` is NULL; or a connection
- * error, and the lease ends too. */
+ * until now, or the request was withdrawn; 0: the lease was already lost, or `lease` is NULL; or a
+ * connection error, and the lease ends too. */
 int redlock_release(struct redlock_lease *lease);
 
 /* Asks the agent for the remaining validity in ms. 0: lost, or less than 1 ms left, and so lost from now on;
