@@ -83,9 +83,9 @@ enum registry_reading conn_output_reading(struct session *session, uint32_t writ
 
     if (conn->fd < 0 || conn->send_error != 0 || conn_output_unsent_bytes(conn) > later)
         return GRANT_UNREAD;
-    if (later > 0)
-        return GRANT_COUNTS_AS_READ;
-    return socket_queue_is_read(conn->fd) ? GRANT_READ : GRANT_UNREAD;
+    if (socket_queue_is_read(conn->fd))
+        return GRANT_READ;
+    return later > 0 ? GRANT_COUNTS_AS_READ : GRANT_UNREAD;
 }
 
 struct ledger_state conn_output_state(const struct conn *conn) {
