@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ void cli_never_wait_for_reader(void) {
  * little room. So a pipe or terminal is opened once more, for this line, since O_NONBLOCK of the inherited
  * description would be everybody's. Of other kinds, such as a file, nobody is the reader. */
 static void print_if_ready(const char *line, size_t length) {
+    struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
     struct stat status;
     ssize_t n = send(STDERR_FILENO, line, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -53,11 +55,14 @@ static void print_if_ready(const char *line, size_t length) {
         return;
     }
     int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    n = write(fd, line, length);
+    if (fd >= 0) {
+        n = write(fd, line, length);
+        (void) close(fd);
+    } else if (poll(&ready, 1, 0) == 1 &&
+               ready.revents == POLLOUT) { /* another user's: as good as possible */
+        n = write(STDERR_FILENO, line, length);
+    }
     (void) n;
-    (void) close(fd);
 }
 
 static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
