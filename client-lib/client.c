@@ -471,15 +471,20 @@ void client_tick_resuming(struct client *client, int64_t now_ns) {
         lease_events_tick_resuming(client, lease);
 }
 
-int64_t client_resume_due_ns(const struct client *client) {
-    int64_t due_ns = INT64_MAX;
+static int64_t earliest_ns(const struct client *client,
+                           int64_t (*instant_of)(const struct redlock_lease *lease)) {
+    int64_t earliest = INT64_MAX;
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t lease_due_ns = lease_events_resume_due_ns(lease);
-        if (lease_due_ns < due_ns)
-            due_ns = lease_due_ns;
+        int64_t at_ns = instant_of(lease);
+        if (at_ns < earliest)
+            earliest = at_ns;
     }
-    return due_ns;
+    return earliest;
+}
+
+int64_t client_resume_due_ns(const struct client *client) {
+    return earliest_ns(client, lease_events_resume_due_ns);
 }
 
 void client_end_overdue(struct client *client, int64_t now_ns) {
@@ -489,12 +494,5 @@ void client_end_overdue(struct client *client, int64_t now_ns) {
 }
 
 int64_t client_deadline_ns(const struct client *client) {
-    int64_t earliest_ns = INT64_MAX;
-
-    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t deadline_ns = lease_events_deadline_ns(lease);
-        if (deadline_ns < earliest_ns)
-            earliest_ns = deadline_ns;
-    }
-    return earliest_ns;
+    return earliest_ns(client, lease_events_deadline_ns);
 }

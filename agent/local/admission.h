@@ -53,9 +53,9 @@ struct admission_user {
 
 struct admission {
     uint32_t all_max, user_max, session_max, shared_max; /* ADMITTED_…; smaller in tests */
-    unsigned latest;                                     /* the account that has asked last, */
-    uint32_t latest_clock;                               /* when, by the registry's clock, */
-    uint32_t former_clock;                               /* and when another one has before */
+    unsigned latest;                                     /* the account that asked last */
+    uint32_t latest_clock; /* when this account asked, by the registry's clock */
+    uint32_t former_clock; /* when another account asked last */
     struct admission_user users[QUOTA_ACCOUNTS];
     struct list turns; /* users with such sessions, and below their limit */
     uint32_t n_held_back, n_admitted;

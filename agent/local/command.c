@@ -127,13 +127,19 @@ static bool may_run(const struct call *call, const struct entry *entry) {
            call_may(call, entry->right, name->text, name->length);
 }
 
-static unsigned run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
-                    instant_ns now_ns) {
+unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
+                     instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
 
     const struct entry *entry = find(&tokens[0]);
     const struct call call = {
-        .session = session, .arguments = tokens + 1, .n_arguments = n_tokens - 1, .now_ns = now_ns};
+        .session = session,
+        .arguments = tokens + 1,
+        .n_arguments = n_tokens - 1,
+        .now_ns = now_ns,
+        .asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns,
+    };
+    session->asked_ns = 0;
     if (!entry) {
         char name[64];
         (void) bytes_escape(tokens[0].text, tokens[0].length, name, sizeof(name));
@@ -147,12 +153,4 @@ static unsigned run(struct session *session, const struct resp_token *tokens, si
     if (may_run(&call, entry))
         entry->handle(&call);
     return entry->work;
-}
-
-unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
-                     instant_ns now_ns) {
-    unsigned work = run(session, tokens, n_tokens, now_ns);
-
-    session->asked_ns = 0;
-    return work;
 }

@@ -135,9 +135,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
     }
     if (!is_within_quota(session, ask))
         return;
-    instant_ns asked_ns =
-        session->asked_ns > 0 ? instant_min(session->asked_ns, call->now_ns) : call->now_ns;
-    struct request *request = registry_ask(registry, session, ask, asked_ns);
+    struct request *request = registry_ask(registry, session, ask, call->asked_ns);
     if (!request && registry_is_full(registry))
         reply_error(session, "QUOTA", "the agent has %u leases and waiters, which is its limit (max_leases)",
                     registry->limit);
@@ -145,7 +143,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
         reply_error(session, "QUOTA", "the agent has no room for another name or its data");
     if (!request)
         return;
-    ledger_writer_taken(session, asked_ns);
+    ledger_writer_taken(session, call->asked_ns);
     if (ask->resume)
         ledger_writer_resuming(session, ask, call->now_ns);
     if (ask->async)

@@ -98,7 +98,7 @@ static void start_resume(struct registry *registry, struct request *request,
         return;
     }
     list_prepend(&name->queue, &request->queue_link);
-    request_set_wait_due(registry, request, now_ns);
+    request_begin_wait(registry, request, now_ns);
     if (registry->restoring || admission_ask(registry, request)) {
         request_resume(registry, request, secret);
         return;
@@ -120,7 +120,7 @@ void registry_start(struct registry *registry, struct request *request, const st
     wait_queue_insert(
         request); /* not at the end: a request that a former process left unanswered is older */
     history_note_asked(registry, request, ask->wait_ms, now_ns);
-    request_set_wait_due(registry, request, now_ns);
+    request_begin_wait(registry, request, now_ns);
     if (!first || (first->held_back && request == wait_queue_first(name))) {
         if (first)
             admission_leave(registry, first);

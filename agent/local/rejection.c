@@ -60,19 +60,16 @@ const char *rejection_text(const struct request *request, const struct request *
     long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
     char seen[SEEN_BYTES];
 
-    if (request_is_resume(request) && request->held_back) {
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has begun within %lld ms", waited_ms);
-        return "NOQUORUM";
-    }
-    if (request_is_resume(request)) {
+    bool resumes = request_is_resume(request);
+    if (resumes && !request->held_back) {
         (void) snprintf(text, REJECTION_TEXT_BYTES,
                         "tried for %lld ms; no majority of the nodes shows whether the lease is valid",
                         waited_ms);
         return "NOQUORUM";
     }
-    if (holder)
+    if (holder && !resumes)
         return text_if_held(request, holder, now_ns, waited_ms, text);
-    if (name->seen_failure == 0) {
+    if (resumes || name->seen_failure == 0) {
         (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has ended within %lld ms", waited_ms);
         return "NOQUORUM";
     }

@@ -21,11 +21,15 @@ void request_set_due(struct registry *registry, struct request *request, instant
         timer_queue_set(&registry->due, request_index(registry, request), due_ns);
 }
 
-void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request->overdue = request->try_once;
+void request_begin_wait(struct registry *registry, struct request *request, instant_ns now_ns) {
     if (request->try_once)
         request->wait_until_ns =
             instant_add(now_ns, (int64_t) ANSWER_NODE_TIMEOUTS * request->terms.node_timeout_ms * NS_PER_MS);
+    request_continue_wait(registry, request);
+}
+
+void request_continue_wait(struct registry *registry, struct request *request) {
+    request->overdue = request->try_once;
     request_set_due(registry, request, request->wait_until_ns);
 }
 

@@ -154,8 +154,11 @@ void request_drop_secrets(struct registry *registry, struct request *request);
 /* Sets when registry_tick() treats the request next; INSTANT_NEVER: not at all. */
 void request_set_due(struct registry *registry, struct request *request, instant_ns due_ns);
 
-/* Before the grant: due at the end of its wait. The bound of an answer to WAIT 0 begins at `now_ns`. */
-void request_set_wait_due(struct registry *registry, struct request *request, instant_ns now_ns);
+/* The request's wait begins, and with WAIT 0 the bound of its answer; it is due at the end. */
+void request_begin_wait(struct registry *registry, struct request *request, instant_ns now_ns);
+
+/* It is due at the end of its wait again. */
+void request_continue_wait(struct registry *registry, struct request *request);
 
 /* Held, and nothing was due at `now_ns`: its deadline, the end of its linger, or the refresh of its keys. */
 void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns);

@@ -171,8 +171,7 @@ void wait_queue_end_refusal(struct registry *registry, struct request *request, 
         return;
     }
     request->refused = false;
-    request->overdue = request->try_once;
-    request_set_due(registry, request, request->wait_until_ns); /* the bound counts on */
+    request_continue_wait(registry, request);
     if (is_first)
         wait_queue_contend(registry, request);
 }

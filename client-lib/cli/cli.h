@@ -53,9 +53,9 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 /* The exit status, or another one if standard output could not be written. */
 int cli_flush(int status);
 
-/* For commands that print until the reader of their output ends; they ignore SIGPIPE. Writes what was
- * printed, and ends the process with STATUS_DONE if the reader has ended. False: standard output could not
- * be written for another reason, which cli_flush() reports. */
+/* Writes what was printed to standard output. If the reader has ended, ends the process with STATUS_DONE:
+ * for commands that print until then, and ignore SIGPIPE. False: another failure, which cli_flush() reports.
+ */
 bool cli_flush_to_reader(void);
 
 /* Prints one line to standard error, after "redlock: ". Control characters, as in users' input, become
@@ -65,8 +65,8 @@ void cli_complain(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* From now on cli_complain() prints nothing. */
 void cli_be_quiet(void);
 
-/* From now on a message that standard error has no room for is dropped: for processes that end others in
- * time. SIGPIPE and SIGTTOU are blocked. */
+/* From now on a message is dropped if standard error has no room for it: for processes that must end other
+ * processes in time. Blocks SIGPIPE and SIGTTOU. */
 void cli_never_wait_for_reader(void);
 
 /* From now on cli_report() prints like cli_complain(). */

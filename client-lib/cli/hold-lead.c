@@ -74,7 +74,7 @@ static void check_guard(struct hold *hold) {
 }
 
 void hold_lead(struct hold *hold) {
-    hold->guard_event = UNIT_GUARD_QUIET; /* what it was before concerned an earlier lead */
+    hold->guard_event = UNIT_GUARD_QUIET; /* an earlier event concerned an earlier lead */
     run_hook(hold, hold->options.leader_hook);
     while (hold->signals.count == 0 && !hold->lost) {
         int64_t at_ns = hold_act_ns(hold);
@@ -115,7 +115,8 @@ static int64_t announce_end(struct hold *hold, bool ends) {
 void hold_lead_step_down(struct hold *hold, bool ends) {
     int64_t stay_ns = announce_end(hold, ends), kill_ns = cli_now_ns() + hold_grace_ns(hold) / 2;
     const char *next = hold->options.follower_hook;
-    int stops = hold->signals.count > 0 ? hold->signals.count : 1; /* after a loss the first one comes yet */
+    /* A second signal ends all waiting. After a loss the first one is still to come. */
+    int stops = hold->signals.count > 0 ? hold->signals.count : 1;
 
     job_signal(&hold->hook, SIGTERM);
     while (hold->hook.pid != 0 || next || cli_now_ns() < stay_ns) {

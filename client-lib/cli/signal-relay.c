@@ -110,7 +110,6 @@ static int end_tree(struct relay *relay) {
     else
         cli_complain("%s: the guard process was killed while it waited for the lease", relay->name);
     for (;;) {
-        (void) process_tree_signal(SIGKILL, 0, NULL);
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (waitpid(-1, NULL, WNOHANG) < 0)
@@ -122,6 +121,7 @@ static int end_tree(struct relay *relay) {
             return STATUS_LOST;
         }
         (void) poll(NULL, 0, PASS_MS);
+        (void) process_tree_signal(SIGKILL, 0, NULL);
     }
 }
 

@@ -40,9 +40,10 @@ void cli_never_wait_for_reader(void) {
     (void) sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-/* Another program may fill the pipe between a poll(2) and a write, and a terminal that is ready may have too
- * little room. So a pipe or terminal is opened once more, for this line, since O_NONBLOCK of the inherited
- * description would be everybody's. Of other kinds, such as a file, nobody is the reader. */
+/* Prints what standard error has room for. After a poll(2), another program may fill the pipe first, and a
+ * terminal may have room for a part only: so O_NONBLOCK is needed. All programs with the inherited
+ * descriptor would get that flag, so a pipe or terminal is opened anew for the line. A file needs no reader.
+ */
 static void print_if_ready(const char *line, size_t length) {
     struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
     struct stat status;
@@ -50,35 +51,33 @@ static void print_if_ready(const char *line, size_t length) {
 
     if (n >= 0 || errno != ENOTSOCK || fstat(STDERR_FILENO, &status) < 0)
         return;
-    if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) {
-        n = write(STDERR_FILENO, line, length);
-        return;
-    }
-    int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0) {
+    bool has_reader = S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode);
+    int fd = has_reader ? open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    if (fd >= 0)
         n = write(fd, line, length);
-        (void) close(fd);
-    } else if (poll(&ready, 1, 0) == 1 &&
-               ready.revents == POLLOUT) { /* another user's: as good as possible */
+    else if (!has_reader ||
+             (poll(&ready, 1, 0) == 1 && ready.revents == POLLOUT)) /* or another user's pipe */
         n = write(STDERR_FILENO, line, length);
-    }
     (void) n;
+    if (fd >= 0)
+        (void) close(fd);
 }
 
 static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 static void print_line(const char *format, va_list arguments) {
-    char line[COMPLAINT_BYTES] = "";
+    static const char prefix[] = "redlock: ";
+    char line[COMPLAINT_BYTES + sizeof(prefix)], *text = line + sizeof(prefix) - 1; /* with the newline */
 
-    char text[sizeof(line) + sizeof("redlock: \n")];
-
-    (void) vsnprintf(line, sizeof(line), format, arguments);
-    printable_clean(line, strlen(line));
-    int length = snprintf(text, sizeof(text), "redlock: %s\n", line);
+    memcpy(line, prefix, sizeof(prefix));
+    (void) vsnprintf(text, COMPLAINT_BYTES, format, arguments);
+    size_t length = strlen(text);
+    printable_clean(text, length);
+    memcpy(text + length, "\n", sizeof("\n"));
     if (never_waits)
-        print_if_ready(text, (size_t) length);
+        print_if_ready(line, strlen(line));
     else
-        (void) fputs(text, stderr);
+        (void) fputs(line, stderr);
 }
 
 void cli_complain(const char *format, ...) {

@@ -290,9 +290,8 @@ def test_library():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
     library = os.path.join(lab.BUILD, "client-lib", "libredlock.so.0")
-    # Without lazy binding, which saves the vector registers on the stack, with what memcpy(3) left in them.
     client = lab.spawn(["python3", "-c", CLIENT, library, agent.socket_path], stdin=subprocess.PIPE,
-                       stdout=subprocess.PIPE, text=True, env=dict(os.environ, LD_BIND_NOW="1"))
+                       stdout=subprocess.PIPE, text=True)
     equal(client.stdout.readline(), "held\n", "a program of libredlock has a lease")
     needles = forms(nodes[0].call("GET", "library"))[1:]
     equal(len(seen(dump(client), needles)), 2, "and its resume token in memory")

@@ -124,7 +124,7 @@ static void check_allowed(const struct client *client, const char *error) {
                   rule->max_leases);
 }
 
-/* What is left of the cooldown counts. */
+/* The rule's max_ttl bounds the rest of a cooldown, which the client does not know exactly. */
 static bool cooldown_may_be_denied(const struct client *client) {
     return client->ask.resumes && client->ask.terms.cooldown_ms > client->ask.rule.max_ttl_ms;
 }

@@ -17,6 +17,7 @@ static struct {
     uint32_t n_contending, reported;
     unsigned releases, failed, released, ready;
     const char *error; /* of the last that failed */
+    char text[128];
     uint32_t names;
     instant_ns now_ns;
     void *memory;
@@ -39,8 +40,10 @@ static void on_outcome(void *userdata, struct request *request, const struct req
     (void) now_ns;
     front.failed += outcome->kind == OUTCOME_FAILED;
     front.released += outcome->kind == OUTCOME_RELEASED;
-    if (outcome->kind == OUTCOME_FAILED)
-        front.error = outcome->error;
+    if (outcome->kind != OUTCOME_FAILED)
+        return;
+    front.error = outcome->error;
+    (void) snprintf(front.text, sizeof(front.text), "%.*s", (int) outcome->text_length, outcome->text);
 }
 
 static void on_ready(void *userdata, struct session *session) {
@@ -247,6 +250,13 @@ static void test_resumes(void) {
     while (front.reported < front.n_contending)
         report(REPORT_FAILED);
     is_int(front.n_contending, 2 * ADMITTED_SESSION_MAX, "and all others have their turn");
+    for (unsigned i = 0; i < ADMITTED_SESSION_MAX; i++)
+        (void) ask(0, FLOODER);
+    (void) ask_for(0, FLOODER, "late", 500, secret);
+    front.now_ns += 600 * NS_PER_MS;
+    registry_tick(&front.registry, front.now_ns);
+    is_string(front.error, "NOQUORUM", "one that is held back until its bound fails");
+    is_string(front.text, "no attempt has ended within 600 ms", "and the reason is no failure of the nodes");
 }
 
 static void test_reading(void) {

@@ -107,7 +107,7 @@ static void test_unreported_grant(void) {
     ok(has(0, "deadline"), "the request, read again, is granted");
 }
 
-/* Nobody has had the lease: its name is free at once. */
+/* No client knew of its grant, so the lease has no cooldown. */
 static void test_unreported_cooldown(void) {
     const struct command *release = NULL;
 

@@ -274,29 +274,33 @@ static void test_no_room_for_a_name(void) {
               "without room for the name an ASYNC request gets the error, not `waiting`");
 }
 
-static void test_quota(void) {
+/* For twenty names from this number on; how many requests are accepted. */
+static unsigned ask_for_leases(unsigned session, unsigned first, const char *options) {
+    unsigned accepted = 0;
     char line[64];
-    unsigned granted = 0;
+
+    for (unsigned i = first; i < first + 20; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE n%u%s ASYNC", i, options);
+        ask(session, line);
+        accepted += begins(session, "*2\r\n$7\r\nwaiting");
+    }
+    return accepted;
+}
+
+static void test_quota(void) {
+    unsigned granted;
 
     begin_with_rules(0);
     harness.front.registry.quota.max[QUOTA_LEASES] = 30;
     harness.front.registry.quota.max[QUOTA_EXTENSIONS] = 1600;
-    for (unsigned i = 0; i < 20; i++) {
-        (void) snprintf(line, sizeof(line), "ACQUIRE n%u TTL 2000 ASYNC", i);
-        ask(0, line);
-        granted += begins(0, "*2\r\n$7\r\nwaiting");
-    }
+    granted = ask_for_leases(0, 0, " TTL 2000");
     is_int(granted, 10, "leases of 2 s need 80 extensions a minute: ten of them are half of 1,600");
     ok(begins(0,
               "-QUOTA max_extensions: user 1000 has 800 of at most 800, half of what other users leave of "
               "1600, and this needs 80 more"),
        "the refusal has the limit, the use and what the request needs");
     harness.front.registry.quota.max[QUOTA_EXTENSIONS] = 160000;
-    for (unsigned i = 20; i < 40; i++) {
-        (void) snprintf(line, sizeof(line), "ACQUIRE n%u ASYNC", i);
-        ask(1, line);
-        granted += begins(1, "*2\r\n$7\r\nwaiting");
-    }
+    granted += ask_for_leases(1, 20, "");
     is_int(granted, 15, "and all sessions of a user share half of the leases");
     ok(begins(1, "-QUOTA max_leases: user 1000 has 15 of at most 15, half of what other users leave of 30"),
        "which the refusal says");

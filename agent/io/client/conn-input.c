@@ -109,7 +109,7 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
         return n;
     }
     if (n <= 0) {
-        conn->session.asked_ns = 0; /* of a former process: the rest comes later */
+        conn->session.asked_ns = 0; /* a former process got its beginning only, and took no request */
         return n;
     }
     uint32_t written = conn->session.written;

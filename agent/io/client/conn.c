@@ -429,8 +429,8 @@ int conn_new(struct conn_table *table, int fd, const struct ucred *peer) {
     if (r < 0)
         return r;
     session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());
-    if (conn->pid_fd < 0 &&
-        peer_cred_is_dead(peer->pid)) /* it ended before this; a child may have the socket */
+    /* The process ended before the connection was accepted; its child may still have the socket. */
+    if (conn->pid_fd < 0 && peer_cred_is_dead(peer->pid))
         conn_close(conn, clock_now_ns());
     return 0;
 }

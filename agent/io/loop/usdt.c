@@ -21,8 +21,11 @@ COUNTER(handoff)
 COUNTER(loss)
 COUNTER(extend)
 
-/* A tracer wants a zero byte after the name: in what a given length counts, bpftrace's versions differ. */
-static const char *as_text(char text[NAME_BYTES_MAX + 1], const char *name, size_t length) {
+/* The name with a zero byte at its end, until the thread's next call: versions of bpftrace differ in whether
+ * a given length counts that byte. */
+static const char *as_text(const char *name, size_t length) {
+    static _Thread_local char text[NAME_BYTES_MAX + 1];
+
     memcpy(text, name, length);
     text[length] = '\0';
     __asm__ __volatile__("" : : "r"(text) : "memory"); /* the compiler does not know that a probe reads it */
@@ -30,24 +33,18 @@ static const char *as_text(char text[NAME_BYTES_MAX + 1], const char *name, size
 }
 
 void usdt_grant(const char *name, size_t length, int64_t token, int64_t us) {
-    char text[NAME_BYTES_MAX + 1];
-
     if (grant_is_traced())
-        DTRACE_PROBE4(redlockd, grant, as_text(text, name, length), length, token, us);
+        DTRACE_PROBE4(redlockd, grant, as_text(name, length), length, token, us);
 }
 
 void usdt_handoff(const char *name, size_t length, int64_t token, int64_t us) {
-    char text[NAME_BYTES_MAX + 1];
-
     if (handoff_is_traced())
-        DTRACE_PROBE4(redlockd, handoff, as_text(text, name, length), length, token, us);
+        DTRACE_PROBE4(redlockd, handoff, as_text(name, length), length, token, us);
 }
 
 void usdt_loss(const char *name, size_t length, int64_t token, int64_t us, const char *reason) {
-    char text[NAME_BYTES_MAX + 1];
-
     if (loss_is_traced())
-        DTRACE_PROBE5(redlockd, loss, as_text(text, name, length), length, token, us, reason);
+        DTRACE_PROBE5(redlockd, loss, as_text(name, length), length, token, us, reason);
 }
 
 bool usdt_extend_is_traced(void) {
@@ -55,10 +52,8 @@ bool usdt_extend_is_traced(void) {
 }
 
 void usdt_extend(const char *name, size_t length, int64_t token, int64_t us) {
-    char text[NAME_BYTES_MAX + 1];
-
     if (extend_is_traced())
-        DTRACE_PROBE4(redlockd, extend, as_text(text, name, length), length, token, us);
+        DTRACE_PROBE4(redlockd, extend, as_text(name, length), length, token, us);
 }
 
 #else

@@ -85,7 +85,6 @@ static void change_to_granted(struct ledger *ledger, const struct session *sessi
 
     memcpy(entry->secret, secret, SECRET_BYTES);
     memcpy(entry->acquired, acquired, SECRET_BYTES);
-    entry->read = false;
     entry->handoffs = request->tenure.handoffs;
     entry->page_slot = request->page_slot;
     entry->token = request->token;

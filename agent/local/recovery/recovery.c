@@ -104,7 +104,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
     ret->ask.resume = resumes ? entry->secret : NULL;
     if (unreported)
-        ret->ask.cooldown_until_ns = 0; /* no client has had the lease */
+        ret->ask.cooldown_until_ns = 0; /* no client knew of the lease, so no cooldown follows it */
     return true;
 }
 

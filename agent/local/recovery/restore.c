@@ -83,7 +83,7 @@ static void put_behind_held(struct request *request) {
 }
 
 static void start_waiting(struct registry *registry, struct request *request, instant_ns now_ns) {
-    request_set_wait_due(registry, request, now_ns);
+    request_begin_wait(registry, request, now_ns);
     if (request->resume) {
         put_behind_held(request);
         request_resume(registry, request, request->secrets->reported);
