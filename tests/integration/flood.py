@@ -4,6 +4,7 @@ possible. FORMS has what there is, and CONNECTING. For the tests and the benchma
 import ctypes
 import itertools
 import os
+import re
 import resource
 import select
 import signal
@@ -133,6 +134,26 @@ def observe(number):
                     request(b"UNOBSERVE", b"o%d-%d" % (number, i - 20)))
 
 
+def valid_token(path):
+    """Of a lease; the agent takes it for each name."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as own:
+        own.connect(path)
+        own.sendall(request(b"ACQUIRE", b"token-%d" % os.getpid(), b"RESUMABLE"))
+        reply = b""
+        while not (found := re.search(rb"\$6\r\nsecret\r\n\$\d+\r\n(\S+)\r\n", reply)):
+            reply += own.recv(4096)
+    return found[1]
+
+
+def resumptions(path):
+    token = valid_token(path)
+
+    def of(number):
+        return numbered(lambda i: request(b"RESUME", b"r%d-%d" % (number, i), token, b"WAIT", b"10000",
+                                          b"ASYNC"))
+    return [Flow(path, of(number)) for number in range(64)]
+
+
 # One connection, all requests in a row, with long names.
 def pipelined(path):
     return [Flow(path, lambda: in_chunks(request(b"ACQUIRE", b"%0490d" % i, b"ASYNC")
@@ -155,6 +176,7 @@ FORMS = {
     "half requests": from_each(CONNECTIONS, lambda n: lambda: itertools.chain([HALF],
                                                                            itertools.repeat(b"x", 2000))),
     "large requests": from_each(64, lambda n: lambda: itertools.repeat(LARGE)),
+    "valid RESUME": resumptions,
     "RESUME": from_each(64, lambda n: for_ever(b"RESUME", b"same", b"no secret" * 20)),
     "LEASES": from_each(500, lambda n: for_ever(b"LEASES")),
     "STATUS": from_each(64, lambda n: for_ever(b"STATUS")),

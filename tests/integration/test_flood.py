@@ -52,6 +52,10 @@ def test_connections():
     meanwhile("everywhere", 4, "a thousand connections")
 
 
+def test_resumptions():
+    meanwhile("valid RESUME", 4, "requests to resume")
+
+
 def calls_until_end(client, other, process):
     """How long each PING takes beside those of another user, until the process ends."""
     times = []
@@ -368,5 +372,5 @@ def test_memory():
     ok(True, "the memory of a thousand half requests is freed with them")
 
 
-main(test_memory, test_pipelined, test_connections, test_connecting, test_listings, test_leader,
-     test_max_work, test_answers, test_subscription, test_slow_node, test_state_slow)
+main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
+     test_leader, test_max_work, test_answers, test_subscription, test_slow_node, test_state_slow)

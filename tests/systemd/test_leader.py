@@ -239,16 +239,40 @@ def test_killed_holder():
         ok(statistics.median(gaps) < LINGER_MS / 1e3 + 0.5, "then the next host leads at once")
 
 
+def guards(host):
+    found = []
+    try:
+        for pid in processes(host):
+            with open("/proc/%d/comm" % pid) as file:
+                if file.read() == "redlock-guard\n":
+                    found.append(pid)
+    except (FileNotFoundError, ProcessLookupError):  # the unit, or a process of it, has just ended
+        pass
+    return found
+
+
 def killed_guard(leader):
-    for pid in processes(leader):
-        with open("/proc/%d/comm" % pid) as file:
-            if file.read() == "redlock-guard\n":
-                os.kill(pid, signal.SIGKILL)
+    for pid in guards(leader):
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_killed_guard():
     """A holder without its guard can't stop the service in time, so the holder gives up the lead."""
     fail_over("kill -9 of the guard", killed_guard, times(1), wait_follows)
+
+
+def test_killed_guard_of_follower():
+    """A host without a guard must not lead: its unit begins anew, with another guard."""
+    leader, _ = leader_after(len(record()) - 1)
+    follower = next(host for host in hosts if host != leader)
+    wait_follows(follower)
+    before = guards(follower)
+    killed_guard(follower)
+    lab.wait_for(lambda: guards(follower) not in ([], before), PATIENCE_S, "another guard")
+    wait_follows(follower)
+    ok("was killed" in follower.must("journalctl", "--no-pager", "--output=cat", "--unit=" + LEADER),
+       "kill -9 of a follower's guard: the unit begins anew, and says why")
+    equal(leader_after(len(record()) - 1)[0], leader, "and the leader leads on")
 
 
 def keep_busy(host, seconds):
@@ -588,7 +612,7 @@ if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
 GROUPS = {
-    "killed": [test_clean_stop, test_killed_holder, test_killed_guard],
+    "killed": [test_clean_stop, test_killed_holder, test_killed_guard, test_killed_guard_of_follower],
     "reload-killed": [test_killed_in_reload],
     "reload-cut": [test_cut_in_reload],
     "gone": [test_definition_gone],
