@@ -471,28 +471,21 @@ void client_tick_resuming(struct client *client, int64_t now_ns) {
         lease_events_tick_resuming(client, lease);
 }
 
-static int64_t earliest_ns(const struct client *client,
-                           int64_t (*instant_of)(const struct redlock_lease *lease)) {
-    int64_t earliest = INT64_MAX;
-
-    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t at_ns = instant_of(lease);
-        if (at_ns < earliest)
-            earliest = at_ns;
-    }
-    return earliest;
-}
-
-int64_t client_resume_due_ns(const struct client *client) {
-    return earliest_ns(client, lease_events_resume_due_ns);
-}
-
 void client_end_overdue(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         lease_events_end_overdue(client, lease);
 }
 
-int64_t client_deadline_ns(const struct client *client) {
-    return earliest_ns(client, lease_events_deadline_ns);
+struct client_dues client_dues(const struct client *client) {
+    struct client_dues dues = {INT64_MAX, INT64_MAX};
+
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
+        int64_t resume_ns = lease_events_resume_due_ns(lease), deadline_ns = lease_events_deadline_ns(lease);
+        if (resume_ns < dues.resume_ns)
+            dues.resume_ns = resume_ns;
+        if (deadline_ns < dues.deadline_ns)
+            dues.deadline_ns = deadline_ns;
+    }
+    return dues;
 }

@@ -138,12 +138,15 @@ int64_t client_due_ns(const struct client *client);
 /* The same during blocking calls: only for leases that are being resumed, or that a thread has seen expired.
  */
 void client_tick_resuming(struct client *client, int64_t now_ns);
-int64_t client_resume_due_ns(const struct client *client);
 
 /* For blocking calls that wait: ends leases whose deadline in the page has passed. To be called once the
  * input has been read, which may have the agent's reason. */
 void client_end_overdue(struct client *client, int64_t now_ns);
 
-/* The earliest deadline that was read there, though the page may already show a later one; INT64_MAX: none.
- */
-int64_t client_deadline_ns(const struct client *client);
+/* When a blocking call that waits has to call these two next; INT64_MAX: not at all. */
+struct client_dues {
+    int64_t resume_ns;   /* client_tick_resuming() */
+    int64_t deadline_ns; /* client_end_overdue(): as last read from the page, which may show a later one by
+                            now */
+};
+struct client_dues client_dues(const struct client *client);

@@ -314,15 +314,15 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
             return REDLOCK_OK;
         if (client->over)
             return REDLOCK_AGENT_AWAY;
-        int64_t deadline_ns = client_deadline_ns(client);
-        if (at_ns >= deadline_ns) {
+        const struct client_dues dues = client_dues(client);
+        if (at_ns >= dues.deadline_ns) {
             end_overdue(connection, what, wanted);
             continue;
         }
         if (at_ns >= until_ns)
             return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
-        int64_t due_ns = client->gone ? connection->retry_ns : client_resume_due_ns(client);
-        due_ns = deadline_ns < due_ns ? deadline_ns : due_ns;
+        int64_t due_ns = client->gone ? connection->retry_ns : dues.resume_ns;
+        due_ns = dues.deadline_ns < due_ns ? dues.deadline_ns : due_ns;
         int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
         left_ns = left_ns > 0 ? left_ns : 0;
         const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
