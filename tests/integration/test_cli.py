@@ -715,6 +715,12 @@ def test_check():
     full.terminate()
 
 
+def test_grace_at_an_older_agent():
+    older = Between(agent, b"WHOAMI", lambda: b"-ERR unknown command 'WHOAMI'\r\n")
+    equal(lab.redlock_run(older, "run", "--grace", "9s", "graceful", "--", "echo", "run")[:2], (0, "run\n"),
+          "--grace with an agent that has no WHOAMI: the command runs")
+
+
 def test_check_without_release():
     """The lease of the check is granted, but not released."""
     for status, answer, reason in ((69, "DRAINING it stops", "the agent is stopping: it stops"),
@@ -799,4 +805,4 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
      test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
-     test_check_without_release, test_listings)
+     test_grace_at_an_older_agent, test_check_without_release, test_listings)
