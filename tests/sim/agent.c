@@ -167,6 +167,7 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
         return;
     connection->up = false;
     connection->life++;
+    trust_unseen(keeper, node);
     calls_cut(keeper, node);
     wakeup_node_gone(&keeper->wakeup, node, keeper_now(keeper));
     node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, "cut", keeper_now(keeper));
@@ -244,6 +245,8 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
     if (answer->blessed)
         connection->blessed_process = event->as.probe.epoch;
     node_trust_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
+    trust_probed(keeper, event->node, answer);
+    trust_timed(keeper, event->node, event);
 }
 
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
@@ -253,6 +256,7 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         node_trust_bless(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_REPLY) {
         calls_answered(keeper, event);
+        trust_timed(keeper, event->node, event);
     } else if (event->kind == EVENT_PROBED) {
         keeper_probed(keeper, event);
     } else if (event->kind == EVENT_BROKEN) {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/leader-query.h"
+#include "core/ticket.h"
 #include "sim.h"
 
 enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };
@@ -19,6 +21,7 @@ static int64_t keeper_now(const struct sim_keeper *keeper) {
 void calls_reset(struct sim_keeper *keeper) {
     keeper->turn = (struct call_plan_turn){.items = keeper->items};
     keeper->n_bounced = 0;
+    memset(keeper->observations, 0, sizeof(keeper->observations));
     keeper->hashes_meet = chance(10);
     /* Nodes whose ACL refuses some of our keys, as far as the agent knows. */
     bool has_alone = chance(20);
@@ -78,11 +81,25 @@ static uint32_t read_predecessors(const struct shard_predecessors *predecessors,
     return set;
 }
 
+static void note_query(struct sim_keeper *keeper, unsigned name, uint64_t ticket) {
+    const struct pool *queries = &keeper->shard.queries;
+    const struct leader_query *query = pool_at(queries, ticket_slot(ticket) - keeper->shard.leases.capacity);
+
+    if (query->origin != REPORT_ORIGIN_OBSERVE)
+        return;
+    keeper->observations[name].ticket = ticket;
+    keeper->observations[name].due_ns = timer_queue_at(&keeper->shard.due, ticket_slot(ticket));
+    keeper->observations[name].answered = 0;
+}
+
 void calls_add(struct sim_keeper *keeper, const struct send *send) {
     unsigned name = (unsigned) (send->text->bytes[0] - '0');
 
     assert(keeper->turn.count < SIM_TURN_MAX);
     observer_sent(keeper, name, send);
+    trust_asks(keeper, send->operation);
+    if (send->operation == OPERATION_QUERY)
+        note_query(keeper, name, send->ticket);
     struct sim_asked *asked = &keeper->asked[keeper->turn.count];
     *asked = (struct sim_asked){.name = (uint8_t) name, .left = send->nodes, .number = ++keeper->n_asked};
     asked->request = (struct sim_request){.operation = send->operation,
@@ -325,6 +342,18 @@ static struct vote vote_at(void *userdata, uint32_t index) {
                          .token = reply->token};
 }
 
+static void note_answer(struct sim_keeper *keeper, unsigned node, const struct sim_reply *reply) {
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        if (reply->ticket != keeper->observations[i].ticket ||
+            (reply->kind != VOTE_FREE && reply->kind != VOTE_FOREIGN) ||
+            keeper_now(keeper) >= keeper->observations[i].due_ns)
+            continue;
+        keeper->observations[i].answered |= node_set_of(node);
+        if (node_set_count(keeper->observations[i].answered) == keeper->agent->n_nodes)
+            reader_all_answered(keeper->agent, i);
+    }
+}
+
 void calls_answered(struct sim_keeper *keeper, const struct event *event) {
     const struct sim_tickets tickets = next_outstanding(&keeper->connections[event->node]);
     struct answered answered = {.event = event};
@@ -338,5 +367,7 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event) {
 
     assert(tickets.count == event->as.answer.tickets.count);
     assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);
+    for (uint32_t i = 0; i < tickets.count; i++)
+        note_answer(keeper, event->node, &event->as.answer.replies[i]);
     call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }

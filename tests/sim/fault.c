@@ -56,6 +56,7 @@ static void set_clock(unsigned node, int64_t by_ns) {
     trace("fault: the clock of node %u is set by %lld ms", node, (long long) (by_ns / NS_PER_MS));
     sim_counts.steps++;
     node_set_clock(&sim_nodes[node], by_ns);
+    trust_clock_set(node);
 }
 
 /* Stops all nodes for longer than an agent takes to send `unknown` to observers. */
@@ -101,11 +102,13 @@ static void fault_node(void) {
     if (chance(20) && losses) {
         trace("fault: node %u is flushed", index);
         node_forget(node);
+        trust_lost(index);
         sim_counts.amnesias++;
         return;
     }
     break_node_connections(index);
     node_restart(node);
+    trust_restarted(index);
     int64_t kind = losses ? pick(1, 100) : 1;
     if (kind <= 40 || (sim_durable && kind <= 50)) {
         trace("fault: node %u restarts with its data", index);
@@ -114,10 +117,12 @@ static void fault_node(void) {
     } else if (kind <= 60 && !sim_durable) {
         trace("fault: node %u restarts with old data", index);
         node_load(node);
+        trust_lost(index);
         sim_counts.old_data++;
     } else {
         trace("fault: node %u restarts empty", index);
         node_forget(node);
+        trust_lost(index);
         sim_counts.amnesias++;
     }
 }
@@ -133,8 +138,11 @@ static void fault_blackout(void) {
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         break_node_connections(i);
         node_restart(&sim_nodes[i]);
-        if (forget)
+        trust_restarted(i);
+        if (forget) {
             node_forget(&sim_nodes[i]);
+            trust_lost(i);
+        }
     }
 }
 
@@ -195,10 +203,11 @@ static void fault_clock(void) {
               (long long) (by_ns / NS_PER_MS));
         sim_counts.steps++;
         node_freeze_clock(&sim_nodes[index], sim_now_ns + by_ns, reversed);
+        trust_clock_set(index);
         return;
     }
-    if (chance(30))
-        by_ns = -by_ns;
+    if (chance(30)) /* keys last longer then: a small step backwards harms nobody */
+        by_ns = -(chance(50) ? by_ns : pick(20, 300) * NS_PER_MS);
     set_clock(index, by_ns);
 }
 

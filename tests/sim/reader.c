@@ -15,7 +15,8 @@ enum {
     QUESTIONS_MAX = 8,
     ANSWERED_MS = 5000, /* at the latest, if nothing troubles the agent */
     QUERY_MS = 500,     /* an observer's question is answered by then, and a push sent */
-    UNKNOWN_MS = 8000,  /* protocol.md says 5 to 7 s, from the last answer */
+    UNKNOWN_MS = 8000,  /* protocol.md says 5 to 7 s, from the last answer, */
+    KNOWN_MS = 5000,    /* not before */
     BLESSING_MS = 4000, /* by then a command has reached the nodes */
     EXTENDED_MS = 1500, /* a lease that is so old has been extended on all nodes */
 };
@@ -44,6 +45,7 @@ static struct {
     bool observes[SIM_NAMES];
     int64_t true_observed_ns[SIM_NAMES]; /* since when */
     char leaders[SIM_NAMES][64];         /* of the last pushes */
+    int64_t answered_ns[SIM_NAMES];      /* when all nodes answered, by the host's clock; 0: not yet */
 } reader;
 
 static struct resp_token tokens[TOKENS_MAX];
@@ -386,6 +388,20 @@ static void check_unknown(void) {
     }
 }
 
+void reader_all_answered(const struct sim_agent *agent, unsigned name) {
+    if (agent == agent_here())
+        reader.answered_ns[name] = host_now();
+}
+
+/* No majority has answered for KNOWN_MS. */
+static void check_outage(unsigned name) {
+    int64_t since_ns = host_now() - reader.answered_ns[name];
+
+    if (reader.answered_ns[name] != 0 && since_ns < KNOWN_MS * NS_PER_MS)
+        violation("name %u is shown as unknown %lld ms after all nodes answered", name,
+                  (long long) (since_ns / NS_PER_MS));
+}
+
 /* No push repeats the last one. */
 static void read_observed(void) {
     unsigned name = (unsigned) (tokens[2].length == 1 ? tokens[2].text[0] - '0' : SIM_NAMES);
@@ -410,6 +426,8 @@ static void read_observed(void) {
         violation("a push repeats the last one, %s", shown);
     if (shown[0] == 'f')
         check_free(name);
+    else if (shown[0] == 'u')
+        check_outage(name);
     memcpy(reader.leaders[name], shown, sizeof(shown));
 }
 
@@ -486,6 +504,7 @@ static void connect(void) {
     reader.n_asked = 0;
     memset(reader.observes, 0, sizeof(reader.observes));
     memset(reader.leaders, 0, sizeof(reader.leaders));
+    memset(reader.answered_ns, 0, sizeof(reader.answered_ns));
     if (!front_serves(agent_here()))
         return;
     front_connect(agent_here(), SIM_READER);
@@ -557,6 +576,7 @@ static void bless(void) {
     line[6] = (char) ('a' + pick(0, agent_here()->n_nodes - 1));
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;
     sim_counts.blessings++;
+    trust_by_operator();
     trace("an operator asks agent %u: %s", reader.agent, line);
     say(QUESTION_OTHER, line);
 }

@@ -131,6 +131,9 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
         if (ret->as.answer.replies[i].kind == VOTE_REPAIRED)
             released_set_again(call->agent, (unsigned) (node - sim_nodes), &request, call->true_sent_ns);
+        if (request.operation != OPERATION_RAISE && request.operation != OPERATION_RELEASE &&
+            (ret->as.answer.replies[i].kind == VOTE_YES || ret->as.answer.replies[i].kind == VOTE_REPAIRED))
+            trust_voted(call->agent, (unsigned) (node - sim_nodes), call->true_sent_ns);
         if (ret->as.answer.replies[i].time_us >= 0)
             ret->time_us = ret->as.answer.replies[i].time_us;
     }
@@ -151,9 +154,14 @@ static void deliver(const struct event *event) {
     if (event->kind == EVENT_PROBE) {
         struct event answer = *event;
         bool barred = !node_is_rested(node);
+        uint32_t max_ttl_ms = node->data.max_ttl_ms;
         node_probe(node, &answer);
-        if (barred && node_is_rested(node) && sim_now_ns >= sim_blessing_until_ns)
+        if (barred && node_is_rested(node) && sim_now_ns >= sim_blessing_until_ns) {
             observer_blessed((unsigned) (node - sim_nodes));
+            trust_blessed((unsigned) (node - sim_nodes));
+        } else if (event->as.probe.amend && node->data.max_ttl_ms < max_ttl_ms) {
+            trust_shortened((unsigned) (node - sim_nodes));
+        }
         answer.at_ns = later_reply(node, connection);
         if (!cut)
             events_add(&answer);
@@ -276,6 +284,7 @@ static void begin(void) {
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
     pubsub_reset();
+    trust_reset();
     client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;

@@ -351,7 +351,12 @@ struct sim_keeper {
     struct call_plan_item items[SIM_TURN_MAX];
     struct sim_asked asked[SIM_TURN_MAX]; /* the same requests */
     uint64_t n_asked;
-    bool hashes_meet; /* all keys have one hash */
+    struct {
+        uint64_t ticket;
+        int64_t due_ns; /* by the host's clock: answers count until then */
+        node_set answered;
+    } observations[SIM_NAMES]; /* the last query of each name for observers */
+    bool hashes_meet;          /* all keys have one hash */
     struct {
         unsigned node;
         struct sim_tickets tickets;
@@ -586,6 +591,23 @@ void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]); /* relea
 void released_set_again(unsigned agent, unsigned node, const struct sim_request *request,
                         int64_t true_sent_ns);
 
+/* --- the trust in nodes (trust.c) --- */
+
+void trust_reset(void);
+void trust_by_operator(void);                                          /* a BLESS */
+void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns); /* and has set a key */
+void trust_lost(unsigned node);                                        /* call after the loss of its data */
+void trust_restarted(unsigned node);
+void trust_blessed(unsigned node);   /* after a quarantine, not by an operator */
+void trust_shortened(unsigned node); /* its epoch is for shorter leases now */
+void trust_clock_set(unsigned node);
+
+/* What a keeper sees: answers, after it has read them, and broken connections. */
+void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
+void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
+void trust_unseen(const struct sim_keeper *keeper, unsigned node);
+void trust_asks(const struct sim_keeper *keeper, enum operation operation);
+
 /* --- who asks what the agents know (reader.c) --- */
 
 void reader_reset(void);
@@ -595,6 +617,9 @@ void reader_step(void);
 size_t reader_reads(const char *bytes, size_t length);
 
 void reader_granted(unsigned client, bool in_calm); /* a new lease */
+
+/* All nodes have answered an observers' query of this agent in time. */
+void reader_all_answered(const struct sim_agent *agent, unsigned name);
 
 /* --- another lock library (other-library.c) --- */
 

@@ -1,0 +1,167 @@
+/* What protocol.md says of nodes that lost their data, of epochs, of another fleet's nodes, and of clocks.
+ * An agent could see at the nodes what is checked here. */
+
+#include <string.h>
+
+#include "sim.h"
+
+enum {
+    MARGIN_MS = 950,       /* a quarantine is a second longer than the ttl, by a clock that may be fast */
+    STEP_MS = 10,          /* smaller steps of a clock may be ignored */
+    STEPS_APART_MS = 20000 /* if two clocks are set within this time, the host's may have been set instead */
+};
+
+/* What a keeper's last answer of a node showed. */
+struct shown {
+    bool foreign; /* another fleet's epoch */
+    bool timed;
+    int64_t low_ns, high_ns; /* the node's clock is ahead of the host's by so much, */
+    int64_t sent_ns;         /* since this instant of the host */
+};
+
+static struct {
+    int64_t true_voted_ns[SIM_NODES_MAX][SIM_AGENTS_MAX]; /* its last request was sent then; 0: none */
+    int64_t true_unsure_ns[SIM_NODES_MAX];                /* the node lost its data, or restarted */
+    int64_t true_until_ns[SIM_NODES_MAX];                 /* and does not vote until then */
+    int64_t true_set_ns[SIM_NODES_MAX];                   /* its clock was set */
+    bool by_operator;                                     /* an operator has blessed a node */
+    struct shown shown[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX];
+} trust;
+
+void trust_reset(void) {
+    memset(&trust, 0, sizeof(trust));
+}
+
+void trust_by_operator(void) {
+    trust.by_operator = true;
+}
+
+/* --- quarantines and epochs --- */
+
+/* What is said of quarantines holds if all agents wait for them, and have one set of nodes. */
+static bool all_wait(void) {
+    bool all = sim_quarantine && !trust.by_operator && !sim_sets_differ && !sim_steps;
+
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        all = all && sim_agents[i].quarantine;
+    return all;
+}
+
+static int64_t longest_ns(unsigned agent) {
+    return ((int64_t) sim_agents[agent].max_ttl_ms + MARGIN_MS) * NS_PER_MS;
+}
+
+void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns) {
+    trust.true_voted_ns[node][agent] = instant_max(trust.true_voted_ns[node][agent], true_sent_ns);
+}
+
+/* True if a majority has voted for the agent since then, and lost nothing. */
+static bool has_majority(unsigned agent, unsigned node, int64_t since_ns) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        count += trust.true_voted_ns[i][agent] >= since_ns &&
+                 (i == node || trust.true_voted_ns[i][agent] > trust.true_unsure_ns[i]);
+    return count > sim_n_nodes / 2;
+}
+
+/* What the node forgets may be an agent's lease with its max_ttl. */
+void trust_lost(unsigned node) {
+    trust.true_unsure_ns[node] = sim_now_ns;
+    for (unsigned i = 0; i < sim_n_agents; i++) {
+        for (unsigned j = 0; j < sim_n_nodes; j++) {
+            int64_t since_ns = instant_min(trust.true_voted_ns[j][i], trust.true_voted_ns[node][i]);
+            if (since_ns > 0 && has_majority(i, node, since_ns))
+                trust.true_until_ns[node] = instant_max(trust.true_until_ns[node], since_ns + longest_ns(i));
+        }
+        trust.true_voted_ns[node][i] = 0;
+    }
+}
+
+void trust_restarted(unsigned node) {
+    trust.true_unsure_ns[node] = sim_now_ns;
+}
+
+/* The epochs of the other nodes show the longest max_ttl, unless they are lost, too. */
+void trust_blessed(unsigned node) {
+    bool shown = all_wait();
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        shown = shown && (i == node || trust.true_unsure_ns[i] < trust.true_unsure_ns[node]);
+    if (shown && sim_now_ns < trust.true_until_ns[node])
+        violation("node %u votes %lld ms too early for the longest lease that it may have forgotten", node,
+                  (long long) ((trust.true_until_ns[node] - sim_now_ns) / NS_PER_MS));
+    trust.true_until_ns[node] = 0;
+}
+
+/* Leases that the node has voted for may be longer. */
+void trust_shortened(unsigned node) {
+    for (unsigned i = 0; all_wait() && i < sim_n_agents; i++)
+        if (sim_agents[i].max_ttl_ms > sim_nodes[node].data.max_ttl_ms && trust.true_voted_ns[node][i] > 0 &&
+            sim_now_ns < trust.true_voted_ns[node][i] + longest_ns(i))
+            violation("the epoch of node %u is for %u ms, %lld ms after agent %u used it for longer leases",
+                      node, sim_nodes[node].data.max_ttl_ms,
+                      (long long) ((sim_now_ns - trust.true_voted_ns[node][i]) / NS_PER_MS), i);
+}
+
+/* --- what keepers see --- */
+
+static struct shown *shown_by(const struct sim_keeper *keeper, unsigned node) {
+    return &trust.shown[keeper->agent->index][keeper->index][node];
+}
+
+void trust_unseen(const struct sim_keeper *keeper, unsigned node) {
+    *shown_by(keeper, node) = (struct shown){.foreign = false};
+}
+
+void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer) {
+    shown_by(keeper, node)->foreign = !answer->error && answer->blessed && answer->foreign;
+}
+
+void trust_asks(const struct sim_keeper *keeper, enum operation operation) {
+    if (operation != OPERATION_ACQUIRE && operation != OPERATION_EXTEND)
+        return;
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
+        if (shown_by(keeper, i)->foreign)
+            violation("agent %u uses nodes, though node %u is another fleet's", keeper->agent->index, i);
+}
+
+/* --- clocks --- */
+
+void trust_clock_set(unsigned node) {
+    trust.true_set_ns[node] = sim_now_ns;
+}
+
+/* True if nothing else can explain what the clock shows. */
+static bool only_this_clock_was_set(const struct sim_keeper *keeper, unsigned node) {
+    unsigned others = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        int64_t true_set_ns = instant_max(trust.true_set_ns[i], sim_nodes[i].odd_until_ns);
+        if (i != node && true_set_ns > sim_now_ns - STEPS_APART_MS * NS_PER_MS)
+            return false;
+        others += i != node && node_can_be_asked(&keeper->shard.nodes[i]);
+    }
+    return others > 1;
+}
+
+/* The clocks' rates differ by less than 1 %. */
+void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
+    struct shown *shown = shown_by(keeper, node), before = *shown;
+    bool by_probe = answer->kind == EVENT_PROBED;
+    int64_t time_us = by_probe ? answer->as.probe.answer.time_us : answer->time_us;
+    int64_t sent_ns = answer->sent_ns, received_ns = clock_read(&keeper->agent->clock);
+    int64_t drift_ns = (received_ns - before.sent_ns) / 100;
+
+    if (time_us < 0)
+        return;
+    shown->timed = true;
+    shown->sent_ns = sent_ns;
+    shown->low_ns = time_us * NS_PER_US - received_ns;
+    shown->high_ns = (time_us + 1) * NS_PER_US - sent_ns;
+    int64_t apart_ns = instant_max(before.low_ns - shown->high_ns, shown->low_ns - before.high_ns);
+    if (!by_probe && before.timed && !sim_sets_differ && apart_ns > drift_ns + STEP_MS * NS_PER_MS &&
+        keeper->shard.nodes[node].trust == NODE_TRUSTED && only_this_clock_was_set(keeper, node))
+        violation("agent %u trusts node %u, whose clock was set by %lld ms at least", keeper->agent->index,
+                  node, (long long) ((apart_ns - drift_ns) / NS_PER_MS));
+}
