@@ -83,14 +83,14 @@ static unsigned others_of_rule(const struct client *client, enum client_state st
 }
 
 /* One that was granted to ACQUIRE: a request may contend already when another one resumes, and contends on.
- */
+ * A client without pushes may not know that it has lost its lease. */
 static bool has_holder(const struct client *client, unsigned name) {
     bool held = false;
 
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *other = &sim_clients[i];
         held |= other->agent == client->agent && other->name == name && other->state == CLIENT_HOLDING &&
-                !other->ask.resumes && exclusion_holds(other);
+                !other->ask.resumes && other->pushes && exclusion_holds(other);
     }
     return held;
 }
