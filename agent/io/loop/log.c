@@ -1,22 +1,35 @@
-#define SD_JOURNAL_SUPPRESS_LOCATION
-
 #include "io/loop/log.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <systemd/sd-journal.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
 
-enum { FIELDS_MAX = 12, FIELD_BYTES_MAX = 640 };
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-static bool to_journal; /* set before threads start */
+enum {
+    FIELDS_MAX = 12,
+    FIELD_BYTES_MAX = 640,
+    LINE_BYTES_MAX = LOG_LINE_BYTES_MAX + sizeof("<7>"),
+    SEND_BUFFER_BYTES = 1024 * 1024, /* for a burst of messages */
+};
+
+static int journal_fd = -1; /* set before threads start; -1: messages are lines on standard error */
+
+static struct {
+    pthread_mutex_t mutex;
+    uint64_t dropped; /* since the last message that was taken */
+} output = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* $JOURNAL_STREAM names standard error, see systemd.exec(5). */
 static bool is_stream(const char *device_and_inode) {
@@ -31,9 +44,14 @@ static bool is_stream(const char *device_and_inode) {
 }
 
 void log_open(void) {
+    static const int bytes = SEND_BUFFER_BYTES;
     const char *stream = getenv("JOURNAL_STREAM");
 
-    to_journal = stream && is_stream(stream) && access("/run/systemd/journal/socket", W_OK) == 0;
+    if (!stream || !is_stream(stream) || access(JOURNAL_SOCKET, W_OK) < 0)
+        return;
+    journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (journal_fd >= 0)
+        (void) setsockopt(journal_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)); /* as far as allowed */
 }
 
 /* --- events --- */
@@ -102,90 +120,123 @@ static size_t make_printable(char *text, size_t length) {
     return out;
 }
 
-/* --- the journal --- */
+/* --- the journal's native protocol: lines KEY=value in one datagram (systemd.io/JOURNAL_NATIVE_PROTOCOL)
+ * --- */
 
-struct fields {
-    char text[FIELDS_MAX][FIELD_BYTES_MAX];
-    struct iovec parts[FIELDS_MAX + 1];
-    int n;
+struct datagram {
+    char text[FIELDS_MAX * FIELD_BYTES_MAX + LOG_LINE_BYTES_MAX];
+    size_t length;
 };
 
-static void add(struct fields *fields, const char *key, const char *value, size_t length) {
-    char *text = fields->text[fields->n];
+static void add(struct datagram *datagram, const char *key, const char *value, size_t length) {
+    char *field = datagram->text + datagram->length;
 
     if (!value)
         return;
-    assert(fields->n < FIELDS_MAX);
-    int prefix = snprintf(text, FIELD_BYTES_MAX, "%s=", key);
-    size_t room = FIELD_BYTES_MAX - 1 - (size_t) prefix, taken = length < room ? length : room;
-    memcpy(text + prefix, value, taken);
-    taken = make_printable(text + prefix, taken);
-    fields->parts[fields->n++] = (struct iovec){.iov_base = text, .iov_len = (size_t) prefix + taken};
+    assert(datagram->length <= sizeof(datagram->text) - FIELD_BYTES_MAX);
+    int prefix = snprintf(field, FIELD_BYTES_MAX, "%s=", key);
+    size_t room = FIELD_BYTES_MAX - 2 - (size_t) prefix, taken = length < room ? length : room;
+    memcpy(field + prefix, value, taken);
+    taken = (size_t) prefix + make_printable(field + prefix, taken);
+    field[taken] = '\n';
+    datagram->length += taken + 1;
 }
 
-static void add_text(struct fields *fields, const char *key, const char *value) {
-    add(fields, key, value, value ? strlen(value) : 0);
+static void add_text(struct datagram *datagram, const char *key, const char *value) {
+    add(datagram, key, value, value ? strlen(value) : 0);
 }
 
-static void add_number(struct fields *fields, const char *key, int64_t value) {
+static void add_number(struct datagram *datagram, const char *key, int64_t value) {
     char number[24];
 
     (void) snprintf(number, sizeof(number), "%lld", (long long) value);
-    add_text(fields, key, number);
+    add_text(datagram, key, number);
 }
 
-static void add_event(struct fields *fields, const struct log_fields *event) {
+static void add_event(struct datagram *datagram, const struct log_fields *event) {
     const struct event_words words = words_of(event->event);
 
-    add_text(fields, "MESSAGE_ID", words.message_id);
-    add_text(fields, "REDLOCK_EVENT", words.word);
-    add(fields, "REDLOCK_NAME", event->name, event->name_length);
-    add_text(fields, "REDLOCK_NODE", event->node);
-    add_text(fields, "REDLOCK_STATE", event->state);
-    add_text(fields, "REDLOCK_REASON", event->reason);
+    add_text(datagram, "MESSAGE_ID", words.message_id);
+    add_text(datagram, "REDLOCK_EVENT", words.word);
+    add(datagram, "REDLOCK_NAME", event->name, event->name_length);
+    add_text(datagram, "REDLOCK_NODE", event->node);
+    add_text(datagram, "REDLOCK_STATE", event->state);
+    add_text(datagram, "REDLOCK_REASON", event->reason);
     if (event->fence != 0)
-        add_number(fields, "REDLOCK_FENCE", event->fence);
+        add_number(datagram, "REDLOCK_FENCE", event->fence);
 }
 
-static bool send_to_journal(enum log_level level, const struct log_fields *event, char *message,
-                            size_t length) {
-    struct fields fields = {.n = 0};
+/* 0, or a negative errno: -EAGAIN if the journal is behind. */
+static int send_to_journal(enum log_level level, const struct log_fields *event, const char *message,
+                           size_t length) {
+    static const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = JOURNAL_SOCKET};
+    struct datagram datagram = {.length = 0};
 
-    add_number(&fields, "PRIORITY", (int) level);
-    add_text(&fields, "SYSLOG_IDENTIFIER", "redlockd");
+    add_number(&datagram, "PRIORITY", (int) level);
+    add_text(&datagram, "SYSLOG_IDENTIFIER", "redlockd");
     if (event)
-        add_event(&fields, event);
-    fields.parts[fields.n++] = (struct iovec){.iov_base = message, .iov_len = length};
-    return sd_journal_sendv(fields.parts, fields.n) >= 0;
+        add_event(&datagram, event);
+    int n = snprintf(datagram.text + datagram.length, sizeof(datagram.text) - datagram.length,
+                     "MESSAGE=%.*s\n", (int) length, message);
+    datagram.length += (size_t) n;
+    ssize_t sent = sendto(journal_fd, datagram.text, datagram.length, MSG_NOSIGNAL,
+                          (const struct sockaddr *) &address, sizeof(address));
+    return sent < 0 ? -errno : 0;
 }
 
 /* --- standard error --- */
 
-static void write_line(enum log_level level, const char *text, size_t length) {
-    char line[LOG_LINE_BYTES_MAX + 1];
+/* A pipe that poll(2) calls writable has room for a line, and only redlockd's threads write to it. */
+static int write_line(enum log_level level, const char *text, size_t length) {
+    char line[LINE_BYTES_MAX];
     int prefix = isatty(STDERR_FILENO) ? 0 : snprintf(line, sizeof(line), "<%d>", (int) level);
     size_t room = LOG_LINE_BYTES_MAX - 1 - (size_t) prefix, taken = length < room ? length : room;
+    struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     memcpy(line + prefix, text, taken);
     taken = (size_t) prefix + make_printable(line + prefix, taken); /* the cut may have split a character */
     line[taken++] = '\n';
-    while (write(STDERR_FILENO, line, taken) < 0 && errno == EINTR)
-        ;
+    if (poll(&fd, 1, 0) == 0)
+        return -EAGAIN;
+    return write(STDERR_FILENO, line, taken) < 0 ? -errno : 0;
+}
+
+/* --- messages --- */
+
+static int write_message(enum log_level level, const struct log_fields *fields, const char *message,
+                         size_t length) {
+    int error = journal_fd < 0 ? -ENOTCONN : send_to_journal(level, fields, message, length);
+
+    return error == 0 || error == -EAGAIN ? error : write_line(level, message, length);
+}
+
+/* A thread that waits for a reader extends no lease: what the reader does not take now is dropped. */
+static void write_or_drop(enum log_level level, const struct log_fields *fields, const char *message,
+                          size_t length) {
+    char lost[LOG_LINE_BYTES_MAX];
+
+    (void) pthread_mutex_lock(&output.mutex);
+    if (output.dropped > 0) {
+        int n = snprintf(lost, sizeof(lost),
+                         "%llu messages are missing here: the reader of redlockd's log did not take them",
+                         (unsigned long long) output.dropped);
+        if (write_message(LOG_LEVEL_WARNING, NULL, lost, (size_t) n) != -EAGAIN)
+            output.dropped = 0;
+    }
+    if (write_message(level, fields, message, length) == -EAGAIN)
+        output.dropped++;
+    (void) pthread_mutex_unlock(&output.mutex);
 }
 
 void log_event_list(enum log_level level, const struct log_fields *fields, const char *format,
                     va_list arguments) {
-    static const char key[] = "MESSAGE=";
-    char text[sizeof(key) + LOG_LINE_BYTES_MAX];
-    char *message = text + sizeof(key) - 1;
+    char message[LOG_LINE_BYTES_MAX];
     int saved_errno = errno; /* for %m */
 
-    memcpy(text, key, sizeof(key));
     if (vsnprintf(message, LOG_LINE_BYTES_MAX, format, arguments) < 0)
         message[0] = '\0';
     size_t length = make_printable(message, strlen(message));
-    if (!to_journal || !send_to_journal(level, fields, text, sizeof(key) - 1 + length))
-        write_line(level, message, length);
+    write_or_drop(level, fields, message, length);
     errno = saved_errno;
 }
 

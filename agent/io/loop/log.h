@@ -6,7 +6,10 @@
  *
  * Names and other data within a message cannot forge a second line or other fields, nor control a terminal:
  * control characters, characters that change the direction of text, and bytes that are not UTF-8 become '?'.
- * A message is cut at LOG_LINE_BYTES_MAX bytes. errno stays as it was. */
+ * A message is cut at LOG_LINE_BYTES_MAX bytes. errno stays as it was.
+ *
+ * No thread waits for the reader: if the journal, or what reads standard error, stands still, messages are
+ * dropped, and their number is logged when it reads again. */
 #pragma once
 
 #include <stdarg.h>
