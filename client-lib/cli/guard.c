@@ -15,7 +15,8 @@
 
 enum {
     GRACE_MS_MAX = 5000,
-    KILL_MARGIN_MS = 50,       /* for the kernel to end a tree of processes on a loaded machine */
+    KILL_MARGIN_MS = 50, /* for the kernel to end a tree of processes on a loaded machine */
+    KILL_MARGIN_MS_MAX = 1000,
     KILL_MARGIN_DIVISOR = 100, /* of the ttl */
     GO_TIMEOUT_MS = 500,       /* a relay that is stopped does not answer: the lease is released meanwhile */
 };
@@ -82,8 +83,11 @@ static void choose_times(struct guard *guard) {
         grace_ms = ttl_ms / 4 < GRACE_MS_MAX ? ttl_ms / 4 : GRACE_MS_MAX;
     if (grace_ms > ttl_ms / 2)
         grace_ms = ttl_ms / 2; /* at most half of the ttl, of which a little has passed */
-    int64_t margin_ms =
-        ttl_ms / KILL_MARGIN_DIVISOR > KILL_MARGIN_MS ? ttl_ms / KILL_MARGIN_DIVISOR : KILL_MARGIN_MS;
+    int64_t margin_ms = ttl_ms / KILL_MARGIN_DIVISOR;
+    if (margin_ms > KILL_MARGIN_MS_MAX)
+        margin_ms = KILL_MARGIN_MS_MAX;
+    if (margin_ms < KILL_MARGIN_MS)
+        margin_ms = KILL_MARGIN_MS;
     guard->kill_margin_ns = (margin_ms < ttl_ms / 4 ? margin_ms : ttl_ms / 4) * NS_PER_MS;
     guard->grace_ns = grace_ms * NS_PER_MS;
 }
@@ -103,7 +107,9 @@ static void terminate(struct guard *guard, int64_t deadline_ns) {
 static bool enforce(struct guard *guard, int64_t *ret_check_ns) {
     struct guard_lease *lease = &guard->lease;
     int64_t at_ns = cli_now_ns(), deadline_ns = at_ns + redlock_remaining_ns(lease->lease);
-    int64_t kill_ns = deadline_ns - guard->kill_margin_ns, terminate_ns = deadline_ns - guard->grace_ns;
+    int64_t kill_ns = deadline_ns - guard->kill_margin_ns;
+    int64_t terminate_ns =
+        deadline_ns - (guard->grace_ns > guard->kill_margin_ns ? guard->grace_ns : guard->kill_margin_ns);
 
     if (lease->is_given_up && at_ns >= deadline_ns && command_tree_is_stubborn(&guard->tree))
         return false;

@@ -1,6 +1,7 @@
 """The guard of redlock run: no process of the command outlives the lease, whatever happens to redlock."""
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -102,6 +103,23 @@ def test_lost():
     pids = [int(process.stdout.readline()) for _ in range(4)]
     own.stop()
     equal(overlaps("loss", pids), [], "a lost lease: no worker runs when the next one holds the lease")
+    equal(process.wait(), 125, "exit status 125")
+    own.cont()
+    own.terminate()
+
+
+def test_no_grace():
+    """SIGKILL comes before the end of the lease, also without a SIGTERM before."""
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    process = lab.redlock(own, "run", "-t", "3s", "--grace", "0", "graceless", "-c",
+                          "echo $$; exec sleep 1000")
+    worker = os.pidfd_open(int(process.stdout.readline()))
+    seen, lease = lab.now(), own.client(3).call("LEASES")[0]
+    own.stop()
+    deadline = seen + lease["validity"] / 1000
+    select.select([worker], [], [], 10)
+    left = deadline - lab.now()
+    ok(left > 0.015, "--grace 0: the command is killed before the lease ends (%d ms)" % (left * 1000))
     equal(process.wait(), 125, "exit status 125")
     own.cont()
     own.terminate()
@@ -214,6 +232,7 @@ def test_cannot_be_ended():
     os.kill(pid, signal.SIGKILL)
 
 
-main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_stuck_reader,
+main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_no_grace,
+     test_stuck_reader,
      test_guard_killed_without_reader, test_rest,
      test_changed_user, test_cannot_be_ended)
