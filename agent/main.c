@@ -167,13 +167,13 @@ static int set_string(char **string, const char *value) {
 /* With --dev: no file, but the defaults and new private nodes, which need no quarantine. */
 static int read_config(const struct options *options, struct config **ret) {
     if (options->dev_nodes > 0) {
-        int r = config_read(NULL, true, stderr, ret);
+        int r = config_read(NULL, CONFIG_START, stderr, ret);
         if (r >= 0)
             (*ret)->quarantine = false;
         return r;
     }
     return config_read(options->config_path ? options->config_path : default_config_path,
-                       !options->check_config, stderr, ret);
+                       options->check_config ? CONFIG_CHECK : CONFIG_START, stderr, ret);
 }
 
 /* Takes the socket of systemd. It may be blocking (NonBlocking= in systemd.service(5)); accept(2) must never
@@ -283,7 +283,7 @@ static int make_agent_id(char ret[9]) {
 
 /* The configuration may be right: another start may succeed. */
 static bool is_system_error(int r) {
-    return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO || r == -EINTR;
+    return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EIO || r == -EINTR || r == -EACCES;
 }
 
 /* The steps that must precede the first thread. EXIT_SUCCESS, or the status to end with. */
@@ -361,7 +361,7 @@ int main(int argc, char **argv) {
         core_dump_prevent();
     int r = read_config(&options, &config);
     if (r < 0)
-        return is_system_error(r) ? EXIT_SYSTEM : EXIT_CONFIGURATION;
+        return is_system_error(r) && !(options.check_config && r == -EIO) ? EXIT_SYSTEM : EXIT_CONFIGURATION;
     if (options.check_config)
         return EXIT_SUCCESS;
     if (options.socket_path && set_string(&config->socket_path, options.socket_path) < 0) {

@@ -108,7 +108,7 @@ static const struct kind {
 
 /* libconfuse's callbacks have no user data, and its scanner is static, too: one thread reads at a time. */
 static struct reader {
-    bool to_use;       /* the file is not only checked: credentials must exist */
+    enum config_use use;
     bool unknown;      /* there is an unknown option: syntax errors may result from it */
     bool has_password; /* in the file itself */
     bool unnamed;      /* a titled section has a wrong title */
@@ -118,6 +118,7 @@ static struct reader {
     const char *path;
     FILE *output;
     unsigned n_reports, n_errors;
+    unsigned n_of_host; /* errors that may end without a change of the file */
     char credential[CREDENTIAL_BYTES_MAX + 1];
     char value[VALUE_BYTES_MAX + 2];
 } reader;
@@ -159,7 +160,7 @@ static const struct kind *kind_of(const cfg_t *section) {
 /* The credential's text, or its path for an option that is a file. NULL: there is none, which is a mistake
  * unless the file is only checked. */
 static const char *read_credential(long line, const struct value_option *row, bool file, const char *name) {
-    bool readable = reader.to_use || getenv("CREDENTIALS_DIRECTORY");
+    bool readable = reader.use != CONFIG_CHECK || getenv("CREDENTIALS_DIRECTORY");
     const char *expected = readable ? credential_read(name, file, reader.credential)
                                     : "not checked: credentials exist only while systemd runs the service";
 
@@ -185,6 +186,10 @@ static bool read_value(long line, const struct value_option *row, const char *te
 
     if (row->read(text, row, (char *) target + row->offset, expected))
         return true;
+    if (reader.use == CONFIG_START && value_add_nobody(row, target)) {
+        warn(line, "%s = \"%.80s\": does not exist now: nobody until a reload finds it", row->name, text);
+        return true;
+    }
     error(line, "%s = \"%.80s\": expected %s", row->name, shown, expected);
     return false;
 }
@@ -339,8 +344,10 @@ static void check_tls(cfg_t *section, const struct config_node *node) {
         node_error(option, "expected tls_cert and tls_key, or neither");
     if (usable && node->unix_path)
         node_error("tls", "expected no for a Unix socket");
-    else if (usable && tls_new(node, &option, reason, sizeof reason, &tls) < 0)
+    if (usable && !node->unix_path && tls_new(node, &option, reason, sizeof reason, &tls) < 0) {
         node_error(line_of(section, option) ? option : "tls", "%s", reason);
+        reader.n_of_host += strcmp(option, "tls") != 0;
+    }
     tls_free(tls);
 }
 
@@ -458,7 +465,9 @@ static int parse(const char *text) {
     else if (r != CFG_SUCCESS && reader.n_errors == 0)
         error(root->line, "syntax error: expected text as in redlockd.conf(5)");
     (void) cfg_free(root);
-    return reader.n_errors > 0 ? -EINVAL : 0;
+    if (reader.n_errors > reader.n_of_host)
+        return -EINVAL;
+    return reader.n_errors > 0 ? -EIO : 0;
 }
 
 static int read_file(const char *path) {
@@ -484,18 +493,18 @@ static int read_file(const char *path) {
     return r;
 }
 
-int config_read(const char *path, bool to_use, FILE *errors, struct config **ret) {
+int config_read(const char *path, enum config_use use, FILE *errors, struct config **ret) {
     struct config *config = calloc(1, sizeof *config);
     int r = -ENOMEM;
 
-    reader = (struct reader){
-        .to_use = to_use, .config = config, .path = path ? path : "defaults", .output = errors};
+    reader =
+        (struct reader){.use = use, .config = config, .path = path ? path : "defaults", .output = errors};
     if (config && (config->host = host_name_new())) {
         config->socket_group = (gid_t) -1;
         config->terms.may = POLICY_MAY_DEFAULT;
         r = path ? read_file(path) : parse(NULL);
     }
-    if (r < 0 && r != -EINVAL)
+    if (r < 0 && reader.n_errors == 0)
         (void) fprintf(errors, "%s: can't be read: %s\n", reader.path,
                        r == -EFBIG ? "larger than 1 MiB" : regular_file_error(-r));
     secret_clear(&reader, sizeof reader);

@@ -50,11 +50,15 @@ struct config {
     unsigned max_work; /* units a second of a user while others ask: local/work-share.h */
 };
 
-/* Reads and validates the file; a NULL path gives the defaults, without nodes. `to_use`: the agent will use
- * the configuration, so credentials must exist. Errors and warnings go to `errors`, one a line: "FILE:LINE:
- * the mistake: what is expected". 0 and a configuration to free; -EINVAL for mistakes in the file; or
- * another negative errno, also written to `errors`, when the file can't be read. */
-int config_read(const char *path, bool to_use, FILE *errors, struct config **ret);
+/* CHECK: credentials need not exist. START: users and groups of rules need not exist, since an account that
+ * was deleted, or a directory of accounts that does not answer, must not keep the agent from a restart. */
+enum config_use { CONFIG_CHECK, CONFIG_START, CONFIG_RELOAD };
+
+/* Reads and validates the file; a NULL path gives the defaults, without nodes. Errors and warnings go to
+ * `errors`, one a line: "FILE:LINE: the mistake: what is expected". 0 and a configuration to free; -EINVAL
+ * for mistakes in the file; -EIO if only other files that it names can't be used; or another negative errno,
+ * also written to `errors`, when the file can't be read. */
+int config_read(const char *path, enum config_use use, FILE *errors, struct config **ret);
 
 /* Wipes passwords. NULL is fine. Returns NULL. */
 struct config *config_free(struct config *config);

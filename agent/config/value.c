@@ -105,6 +105,16 @@ VALUE_FUNCTION(value_peer_group) {
     return add_id(account_id_of_group(text), "group", &rule->groups, &rule->n_groups, expected);
 }
 
+bool value_add_nobody(const struct value_option *option, struct policy_rule *rule) {
+    static const int64_t nobody = UINT32_MAX; /* (uid_t) -1 is no user's, see chown(2) */
+    char expected[VALUE_EXPECTED_BYTES_MAX];
+
+    if (option->read == value_user)
+        return add_id(nobody, "user", &rule->users, &rule->n_users, expected);
+    return option->read == value_peer_group &&
+           add_id(nobody, "group", &rule->groups, &rule->n_groups, expected);
+}
+
 VALUE_FUNCTION(value_unit) {
     struct policy_rule *rule = ret;
     char **larger = reallocarray(rule->units, rule->n_units + 1, sizeof larger[0]);

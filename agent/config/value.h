@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct policy_rule;
+
 struct value_option {
     const char *name;
     const char *initial; /* the default, as in a file; NULL: none */
@@ -36,5 +38,10 @@ VALUE_FUNCTION(value_right);      /* unsigned: adds POLICY_MAY() of "acquire" */
 VALUE_FUNCTION(value_user);       /* struct policy_rule: adds a user, by name or number, that exists */
 VALUE_FUNCTION(value_peer_group); /* the same: a group */
 VALUE_FUNCTION(value_unit);       /* the same: a unit */
+
+/* Adds a user or a group that no peer has, if the option is one of those. False: another option, or no
+ * memory. */
+bool value_add_nobody(const struct value_option *option, struct policy_rule *rule);
+
 VALUE_FUNCTION(value_key_format); /* struct config: key_prefix, key_suffix */
 VALUE_FUNCTION(value_address);    /* struct config_node: address, and unix_path, or host and port */

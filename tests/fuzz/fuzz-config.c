@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
     must(ftruncate(fd, 0) == 0 && pwrite(fd, bytes, length, 0) == (ssize_t) length);
     FILE *errors = fmemopen(messages, sizeof(messages), "w");
     must(errors);
-    int r = config_read(path, false, errors, &config);
+    int r = config_read(path, CONFIG_CHECK, errors, &config);
     (void) fclose(errors);
     must(r == 0 || r == -EINVAL);
     must((r == 0) == (config != NULL));

@@ -7,7 +7,7 @@ import subprocess
 import types
 
 import lab
-from tap import SCALE, begins, equal, main, ok, within
+from tap import SCALE, begins, equal, main, ok, skip, within
 
 nodes = lab.nodes(3)
 
@@ -43,6 +43,68 @@ def test_check_config():
     ok("keepers" in errors, "a misspelt option is reported with the correct one")
     equal(run("--config", bad)[0], 78, "the agent does not start with mistakes")
     equal(run("--config", "/nonexistent")[0], 78, "and not without a file")
+
+
+def test_missing_accounts():
+    """A deleted user must not keep the agent from a restart."""
+    rule = 'rule "x" { users = {"no-such-user", "root"} }\nrule "y" { groups = {"no-such-group"} }\n'
+    agent = lab.Agent(nodes, rule, start=False)
+    equal(run("--check-config", "--config", agent.config_path)[0], 78,
+          "a user that does not exist is a mistake")
+    agent.start()
+    log = agent.log_text()
+    ok('warning: users = "no-such-user": does not exist' in log and '"no-such-group"' in log,
+       "at a start, a warning: " + log.strip())
+    equal([agent.client(3).call("WHOAMI", name)["rule"] for name in "xy"], ["x", ""],
+          "the rule is for the others of its list, or for nobody")
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: "has mistakes" in agent.log_text(), what="the refusal of a reload")
+    agent.terminate()
+
+
+def test_unusable_tls_file():
+    agent = lab.Agent([types.SimpleNamespace(name="a", address="127.0.0.1:1")], start=False,
+                      node_config='tls = yes tls_ca = "/nonexistent"')
+    equal(run("--check-config", "--config", agent.config_path)[0], 78,
+          "a TLS file that can't be used is a mistake")
+    status, _, errors = run("--config", agent.config_path)
+    if "built without TLS" in errors:
+        skip("the exit status for a TLS file that can't be used", "built without hiredis_ssl")
+        return
+    equal(status, 71, "but of the host, not of the configuration: another start may succeed: " + errors)
+
+
+def test_stuck_log():
+    """Nobody reads standard error: the agent goes on."""
+    agent = lab.Agent(nodes, start=False)
+    os.mkfifo(agent.log_path)
+    reader = os.open(agent.log_path, os.O_RDONLY | os.O_NONBLOCK)
+    agent.start()
+    writer = os.open(agent.log_path, os.O_WRONLY | os.O_NONBLOCK)
+    client = agent.client()
+    grant = client.acquire("logged", "TTL", 1000)
+    try:
+        while os.write(writer, b"x" * 512):
+            pass
+    except BlockingIOError:
+        pass
+    until = lab.now() + 2
+    answers = set()
+    while lab.now() < until:
+        agent.signal(signal.SIGHUP)
+        answers.add(client.call("PING"))
+    equal(answers, {"PONG"}, "the agent answers")
+    ok(client.call("CHECK", grant["id"]) > 0, "and extends leases")
+    os.set_blocking(reader, True)
+    text = b""
+    while b"messages are missing here" not in text:
+        agent.signal(signal.SIGHUP)
+        text = text[-8192:] + os.read(reader, 4096)
+    ok(True, "the number of missing messages is logged: " + text.decode().split("x")[-1].split("\n")[0])
+    os.close(writer)
+    agent.kill()
+    os.close(reader)
+    os.unlink(agent.log_path)
 
 
 def test_drain():
@@ -281,5 +343,6 @@ def answers(socket_path):
         return False
 
 
-main(test_options, test_check_config, test_drain, test_reload, test_reload_of_socket, test_reload_memory,
+main(test_options, test_check_config, test_missing_accounts, test_unusable_tls_file, test_stuck_log,
+     test_drain, test_reload, test_reload_of_socket, test_reload_memory,
      test_reload_notified, test_ready_without_quorum, test_socket, test_other_files_at_the_path, test_dev)

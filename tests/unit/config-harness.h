@@ -42,21 +42,21 @@ static inline void write_file(const char *text, size_t length) {
 }
 
 /* Calls config_read(). The caller frees its output. */
-static inline int read_path(const char *path, bool to_use, struct config **ret, char **ret_output) {
+static inline int read_path(const char *path, enum config_use use, struct config **ret, char **ret_output) {
     size_t length;
     FILE *output = open_memstream(ret_output, &length);
     int r;
 
     if (!output)
         exit(EXIT_FAILURE);
-    r = config_read(path, to_use, output, ret);
+    r = config_read(path, use, output, ret);
     (void) fclose(output);
     return r;
 }
 
 static inline int read_bytes(const char *text, size_t length, struct config **ret, char **ret_output) {
     write_file(text, length);
-    return read_path(FILE_NAME, true, ret, ret_output);
+    return read_path(FILE_NAME, CONFIG_RELOAD, ret, ret_output);
 }
 
 /* `expected` has a line "N: fragment" for each line of output, in order; N is the line of the file. */
@@ -79,13 +79,17 @@ static inline bool is_expected(const char *output, const char *expected) {
     return !*output;
 }
 
-static inline void refuses(const char *what, const char *text, const char *expected) {
+static inline void refuses_with(int error, const char *what, const char *text, const char *expected) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *output = NULL;
     int r = read_bytes(text, strlen(text), &config, &output);
 
-    if (!ok(r == -EINVAL && !config && is_expected(output, expected), "refused: %s", what))
+    if (!ok(r == error && !config && is_expected(output, expected), "refused: %s", what))
         (void) printf("# %d, output:\n# %s\n", r, output);
+}
+
+static inline void refuses(const char *what, const char *text, const char *expected) {
+    refuses_with(-EINVAL, what, text, expected);
 }
 
 /* The configuration, or NULL if it is refused. `expected` has warnings. */

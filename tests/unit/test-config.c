@@ -163,7 +163,7 @@ static void test_all_at_once(void) {
 static void refuses_path(const char *path, int error, const char *fragment) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *output = NULL;
-    int r = read_path(path, true, &config, &output);
+    int r = read_path(path, CONFIG_RELOAD, &config, &output);
 
     ok(r == error && !config && strncmp(output, path, strlen(path)) == 0 && strstr(output, fragment),
        "%s: %s", path, fragment);
@@ -192,7 +192,7 @@ static void test_files(void) {
 static void test_without_a_file(void) {
     _cleanup_(cleanup_config) struct config *config = NULL;
 
-    is_int(config_read(NULL, true, stderr, &config), 0, "defaults, without a file");
+    is_int(config_read(NULL, CONFIG_START, stderr, &config), 0, "defaults, without a file");
     is_int(config->n_nodes, 0, "no nodes");
     is_int(config->terms.default_ttl_ms, 10000, "default_ttl has its default");
     ok(!config_free(NULL), "freeing NULL is fine");
@@ -203,7 +203,7 @@ static void test_example(const char *path) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *output = NULL;
 
-    is_int(read_path(path, true, &config, &output), 0, "the example is valid");
+    is_int(read_path(path, CONFIG_RELOAD, &config, &output), 0, "the example is valid");
     is_string(output, "", "without a warning");
     ok(config && config->n_nodes == 3, "and has three nodes");
 }

@@ -17,7 +17,7 @@ static void checks(const char *what, const char *text, int expected_result, cons
     _cleanup_free_ char *output = NULL;
 
     write_file(text, strlen(text));
-    int r = read_path(FILE_NAME, false, &config, &output);
+    int r = read_path(FILE_NAME, CONFIG_CHECK, &config, &output);
     if (!ok(r == expected_result && is_expected(output, expected), "checked: %s", what))
         (void) printf("# %d, output:\n# %s\n", r, output);
 }

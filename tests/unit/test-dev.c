@@ -68,7 +68,7 @@ static void test_start_and_stop(void) {
     char directory[96];
     pid_t pids[3];
 
-    if (config_read(NULL, true, stderr, &config) < 0)
+    if (config_read(NULL, CONFIG_START, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(3, config, &dev), 0, "three nodes start");
     if (!dev)
@@ -119,7 +119,7 @@ static bool start_and_kill(struct leftovers *ret) {
 
         (void) sigfillset(&all); /* as the agent does */
         (void) sigprocmask(SIG_SETMASK, &all, NULL);
-        if (config_read(NULL, true, stderr, &config) < 0 || dev_start(2, config, &dev) < 0)
+        if (config_read(NULL, CONFIG_START, stderr, &config) < 0 || dev_start(2, config, &dev) < 0)
             _exit(EXIT_FAILURE);
         for (unsigned i = 0; i < 2; i++)
             leftovers.pids[i] = dev_node_pid(dev, i);
@@ -181,7 +181,8 @@ static void test_killed(void) {
     ok(is_gone_soon(leftovers.pids[0]), "its running node has ended");
     ok(is_gone_soon(leftovers.pids[1]), "its stopped node has ended");
     ok(exists(leftovers.directory), "its directory is left");
-    if (config_read(NULL, true, stderr, &config) < 0 || config_read(NULL, true, stderr, &other_config) < 0)
+    if (config_read(NULL, CONFIG_START, stderr, &config) < 0 ||
+        config_read(NULL, CONFIG_START, stderr, &other_config) < 0)
         exit(EXIT_FAILURE);
 
     trap_init(&trap, &leftovers);
@@ -208,7 +209,8 @@ static char *start_without_redis(int *ret) {
     struct dev *dev = NULL;
     char errors[512] = "";
 
-    if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 || config_read(NULL, true, stderr, &config) < 0)
+    if (!path || saved < 0 || pipe2(fds, O_CLOEXEC) < 0 ||
+        config_read(NULL, CONFIG_START, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     (void) setenv("PATH", "/nonexistent", 1);
     (void) dup2(fds[1], STDERR_FILENO);
@@ -247,7 +249,7 @@ static void test_failures(void) {
     is_int(r, -ENOENT, "without redis-server");
     ok(errors && strncmp(errors, "<3>", 3) == 0 && strstr(errors, "install the package redis-server"),
        "the message names the package");
-    if (config_read(NULL, true, stderr, &config) < 0)
+    if (config_read(NULL, CONFIG_START, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(0, config, &dev), -EINVAL, "no nodes");
     is_int(dev_start(NODES_MAX + 1, config, &dev), -EINVAL, "too many nodes");
@@ -263,7 +265,7 @@ static void test_long_parent(void) {
 
     (void) snprintf(path, sizeof path, "%s/%0*d", parent, 100, 0);
     (void) setenv("TMPDIR", path, 1);
-    if (config_read(NULL, true, stderr, &config) < 0)
+    if (config_read(NULL, CONFIG_START, stderr, &config) < 0)
         exit(EXIT_FAILURE);
     is_int(dev_start(1, config, &dev), 0, "TMPDIR is too long for a socket: the node starts in /tmp");
     ok(dev && strncmp(dev_directory(dev), "/tmp/redlockd-dev-", 18) == 0, "in a directory there");

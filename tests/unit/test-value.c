@@ -161,11 +161,11 @@ static void test_tls(void) {
     refuses("a relative path", "node a { address = h tls = yes\ntls_ca = c.pem }", "2: from '/' on");
     refuses("a name that no certificate has", "node a { address = h tls = yes\ntls_name = \"a b\" }",
             "2: expected a host name, or an address");
-    refuses("a file that is not there", "node a { address = h tls = yes\ntls_ca = /nonesuch }",
-            "2: tls_ca of node \"a\": can't load it: No such file");
-    refuses("one without a certificate",
-            "node a { address = h tls = yes\ntls_cert = /dev/null\ntls_key = /nonesuch }",
-            "2: tls_cert of node \"a\": can't load it: no ");
+    refuses_with(-EIO, "a file that is not there", "node a { address = h tls = yes\ntls_ca = /nonesuch }",
+                 "2: tls_ca of node \"a\": can't load it: No such file");
+    refuses_with(-EIO, "one without a certificate",
+                 "node a { address = h tls = yes\ntls_cert = /dev/null\ntls_key = /nonesuch }",
+                 "2: tls_cert of node \"a\": can't load it: no ");
 
     _cleanup_(cleanup_config) struct config *config =
         accepts("TLS", "node a { address = h tls = yes tls_name = r.example }", "");

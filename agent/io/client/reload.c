@@ -89,7 +89,7 @@ int reload_read(const char *path, const struct config *running, struct config **
                   "reload: %s can't be read: %s; the agent keeps its configuration", path, strerror(error));
         return -error;
     }
-    int r = config_read(path, true, errors, &fresh);
+    int r = config_read(path, CONFIG_RELOAD, errors, &fresh);
     (void) fclose(errors);
     for (char *line = diagnostics, *end; line && (end = strchr(line, '\n')); line = end + 1)
         log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
