@@ -27,6 +27,7 @@
 #include "io/loop/core-dump.h"
 #include "io/loop/log.h"
 #include "io/restart/inherited-fds.h"
+#include "io/restart/ledger-memory.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
 
@@ -303,6 +304,22 @@ static int prepare(char ret_agent_id[static 9]) {
     return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;
 }
 
+/* Under another host name no lease of the former process would be found. */
+static void keep_host(struct config *config, const struct inherited_fds *inherited) {
+    char *host = ledger_memory_host(inherited);
+
+    if (!host || strcmp(host, config->host) == 0) {
+        free(host);
+        return;
+    }
+    log_notice(
+        "host: goes on as %s, for the leases of the former process: %s takes effect when the agent is "
+        "stopped, and started again",
+        host, config->host);
+    free(config->host);
+    config->host = host;
+}
+
 static int serve(const struct options *options, struct config *config) {
     _cleanup_(cleanup_dev) struct dev *dev = NULL;
     _cleanup_(inherited_fds_close) struct inherited_fds inherited = {.listen_fd = -1};
@@ -323,6 +340,7 @@ static int serve(const struct options *options, struct config *config) {
     }
     if (!options->store)
         inherited_fds_drop(&inherited);
+    keep_host(config, &inherited);
     int listen_fd = open_socket(config, &inherited);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;

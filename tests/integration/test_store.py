@@ -747,6 +747,23 @@ def test_other_version():
        "its leases end by their ttl")
 
 
+def test_host_changed():
+    """The keys name the host: under another name the leases would be lost."""
+    client = agent.client(3)
+    grant = client.acquire("hosted", "TTL", 2000)
+    host = client.call("LEADER", "hosted")["host"]
+    wait_stored(client)
+    agent.write_config(CONFIG + 'host = "renamed"\n')
+    replace()
+    ok("goes on as %s" % host in agent.log_text() and "renamed takes effect when" in agent.log_text(),
+       "another host name waits until the agent is stopped")
+    ok(client.call("CHECK", grant["id"]) > 0 and quiet(client), "and the lease continues")
+    equal(client.call("LEADER", "hosted")["host"], host, "under the former name")
+    client.close()
+    agent.write_config(CONFIG)
+    replace()
+
+
 def test_store_is_tidy():
     client = agent.client(3)
     client.acquire("tidy")
@@ -854,5 +871,6 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_unread_answers, test_wait_behind_wait, test_unread_output,
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
-     test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_store_is_tidy,
+     test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
+     test_store_is_tidy,
      test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

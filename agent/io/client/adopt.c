@@ -120,6 +120,9 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
         predecessors = restore(&reader, table, local, inherited);
     else
         restore_sessions(table, NULL, inherited);
+    if (!continues && inherited->n_ledgers > 0)
+        log_warning("ledger of the former process: not of this version; its connections are closed, and "
+                    "clients that can resume their leases do so");
     conn_adopt_finish(table);
     ledger_memory_deinit(&former);
     r = ledger_memory_publish(&adopt->memory, &adopt->ledger);

@@ -1,6 +1,7 @@
 #include "io/restart/ledger-memory.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -75,11 +76,8 @@ bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_mem
     struct ledger_reader reader;
 
     for (size_t i = 0; i < inherited->n_ledgers; i++) {
-        if (!map(inherited->ledgers[i].fd, &other, &reader)) {
-            log_warning("ledger of the former process: not of this version; its connections are closed, and "
-                        "clients that can resume their leases do so");
+        if (!map(inherited->ledgers[i].fd, &other, &reader))
             continue;
-        }
         if (newest.memory && reader.header->sequence < ret_reader->header->sequence) {
             ledger_memory_deinit(&other);
             continue;
@@ -91,6 +89,17 @@ bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_mem
     if (newest.memory)
         *ret = newest;
     return newest.memory;
+}
+
+char *ledger_memory_host(const struct inherited_fds *inherited) {
+    struct ledger_memory newest = {0};
+    struct ledger_reader reader;
+    char *host = NULL;
+
+    if (inherited->n_sessions > 0 && ledger_memory_find(inherited, &newest, &reader))
+        host = strdup(reader.header->host);
+    ledger_memory_deinit(&newest);
+    return host;
 }
 
 void ledger_memory_deinit(struct ledger_memory *memory) {
