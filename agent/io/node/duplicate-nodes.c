@@ -8,14 +8,15 @@ void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *cons
     *duplicates = (struct duplicate_nodes){.nodes = nodes, .n = n};
 }
 
-/* Another node with the process of this one, which is not rejected. */
+/* Another node with the process of this one, which may vote. */
 static bool find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
     const char *run_id = redis_server_info(duplicates->nodes[node])->run_id;
 
     for (unsigned i = 0; i < duplicates->n; i++) {
         const struct redis *other = duplicates->nodes[i];
         if (i == node || !other || redis_state(other) != REDIS_READY ||
-            (duplicates->rejected & node_set_of(i)) || strcmp(redis_server_info(other)->run_id, run_id) != 0)
+            ((duplicates->rejected | duplicates->misnamed) & node_set_of(i)) ||
+            strcmp(redis_server_info(other)->run_id, run_id) != 0)
             continue;
         *ret = i;
         return true;
@@ -31,11 +32,11 @@ bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, u
     return is_duplicate;
 }
 
-node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node) {
+/* Rejected nodes without another one that may vote are rejected no more. Returns those that are ready. */
+static node_set accept_only_ones(struct duplicate_nodes *duplicates) {
     node_set only = 0;
     unsigned other;
 
-    duplicates->rejected &= (node_set) ~node_set_of(node);
     for (unsigned i = 0; i < duplicates->n; i++) {
         if (!(duplicates->rejected & node_set_of(i)) || find(duplicates, i, &other))
             continue;
@@ -44,4 +45,18 @@ node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node)
             only |= node_set_of(i);
     }
     return only;
+}
+
+node_set duplicate_nodes_probed(struct duplicate_nodes *duplicates, unsigned node, bool misnamed) {
+    duplicates->misnamed &= (node_set) ~node_set_of(node);
+    if (!misnamed)
+        return 0;
+    duplicates->misnamed |= node_set_of(node);
+    return accept_only_ones(duplicates);
+}
+
+node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node) {
+    duplicates->rejected &= (node_set) ~node_set_of(node);
+    duplicates->misnamed &= (node_set) ~node_set_of(node);
+    return accept_only_ones(duplicates);
 }

@@ -11,6 +11,7 @@ struct duplicate_nodes {
     struct redis *const *nodes;
     unsigned n;
     node_set rejected; /* votes as another node does */
+    node_set misnamed; /* the server's epoch has the name of another node of ours */
 };
 
 /* `nodes`: the connections, which must outlive it; NULL: not made yet. */
@@ -18,6 +19,10 @@ void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *cons
 
 /* The node is ready. True: it is the server of node *ret, and rejected. */
 bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
+
+/* A probe has shown the server's epoch: a server votes as the node whose name the epoch has, since another
+ * name would look like another fleet's. Returns as duplicate_nodes_gone(). */
+node_set duplicate_nodes_probed(struct duplicate_nodes *duplicates, unsigned node, bool misnamed);
 
 /* The node is not ready. Returns rejected nodes that are ready, and now the only ones of their servers. */
 node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node);

@@ -306,11 +306,9 @@ static void report_duplicate(struct keeper *keeper, unsigned node, unsigned othe
     node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
-static void node_is_not_ready(struct keeper *keeper, unsigned node, instant_ns now_ns) {
-    node_set only = duplicate_nodes_gone(&keeper->duplicates, node);
-
+static void accept_nodes(struct keeper *keeper, node_set nodes, instant_ns now_ns) {
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        if (only & node_set_of(i))
+        if (nodes & node_set_of(i))
             node_trust_ready(&keeper->shard, i, now_ns);
 }
 
@@ -341,14 +339,39 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         break;
     }
     if (state != REDIS_READY)
-        node_is_not_ready(keeper, node, now_ns);
+        accept_nodes(keeper, duplicate_nodes_gone(&keeper->duplicates, node), now_ns);
+}
+
+/* True: the server's epoch has the name of this other node of ours, and not that of `node`. */
+static bool is_misnamed(const struct keeper *keeper, unsigned node, unsigned *ret_other) {
+    const char *fleet = redis_epoch_fleet(keeper->nodes[node]);
+    unsigned n = keeper->config.config->n_nodes, other = 0;
+
+    while (other < n && (other == node || strcmp(keeper->fleets[other].id, fleet) != 0))
+        other++;
+    *ret_other = other;
+    return other < n;
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
     struct keeper *keeper = userdata;
+    unsigned node = redis_index(redis), other;
+    bool misnamed = is_misnamed(keeper, node, &other);
+    struct probe shown = *probe;
+    char reason[NODE_TROUBLE_BYTES];
+    instant_ns now_ns = clock_now_ns();
 
     node_log_difference(&keeper->log, redis_difference(redis));
-    node_trust_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
+    if (misnamed) { /* neither ours nor another fleet's */
+        shown = (struct probe){.time_us = probe->time_us, .sent_ns = probe->sent_ns, .error = reason};
+        shown.error_length =
+            (size_t) snprintf(reason, sizeof(reason),
+                              "is the server of node %s: give each node its own server, and all agents the "
+                              "same names",
+                              keeper->node_names[other]);
+    }
+    node_trust_probed(&keeper->shard, node, &shown, now_ns);
+    accept_nodes(keeper, duplicate_nodes_probed(&keeper->duplicates, node, misnamed), now_ns);
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
