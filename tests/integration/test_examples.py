@@ -647,12 +647,16 @@ def in_the_shell(text):
 
 @example("README.md", "0 3 * * *")
 def cron(text):
-    """As cron runs it: the command behind the time and the user, with sh and a short PATH."""
-    fields = text.split(None, 6)
+    """As cron runs it: the command behind the time and the user, with sh and the PATH before it."""
+    setting, line = text.splitlines()
+    directories = setting.split("=")[1].split(":")
+    equal((setting.split("=")[0], directories[:2]), ("PATH", ["/usr/local/bin", "/usr/bin"]),
+          "where the sources and the packages install redlock")
+    fields = line.split(None, 6)
     equal(fields[5], "root", "the sixth field is a user")
     redlock = os.path.join(BIN, "redlock")
     os.symlink(os.path.abspath(lab.REDLOCK), redlock)
-    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "REDLOCK_SOCKET": agent.socket_path}
+    bare = {"PATH": ":".join([BIN, *directories[1:]]), "HOME": "/", "REDLOCK_SOCKET": agent.socket_path}
     equal(once("nightly", fields[6], lost=1, env=bare), "", "without a message")
     os.remove(redlock)
 
