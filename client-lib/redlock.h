@@ -225,13 +225,15 @@ struct redlock_callbacks {
     void (*granted)(struct redlock_lease *lease, void *userdata);
     /* An asynchronous request ended without a lease. The handle is freed when the callback returns. */
     void (*failed)(struct redlock_lease *lease, enum redlock_error error, const char *text, void *userdata);
-    /* An extension failed; the agent retries for `left_ms`. With the reason "agent-away" there is no agent,
-     * and the library tries to reconnect. */
+    /* The lease ends in `left_ms`, unless it is extended before. With the reason "no-quorum" the agent
+     * retries, "heartbeat" ends with a redlock_beat(), and "max-hold" and "unread" are final. With
+     * "agent-away" there is no agent, and the library tries to reconnect. */
     void (*at_risk)(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata);
     /* The lease is no longer at risk. */
     void (*extended)(struct redlock_lease *lease, void *userdata);
-    /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state; within a
-     * blocking call only then if the lease has a place in the agent's page (redlock_valid(3)). `reason` is
+    /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state, by
+     * redlock_dispatch(); within a blocking call only then if the lease has a place in the agent's page
+     * (redlock_valid(3)). `reason` is
      * the agent's word, "expired" if the agent gave none until the deadline, or "lost" if it only reports
      * the end. The handle stays until redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);

@@ -15,6 +15,8 @@
 #include "hold-lead.h"
 #include "hold-wait.h"
 
+enum { GRACE_MS_MIN = 100 };
+
 /* --- status and journal --- */
 
 void hold_set_status(struct hold *hold, const char *format, ...) {
@@ -94,6 +96,8 @@ void hold_pump(struct hold *hold, int64_t until_ns) {
 
 int64_t hold_grace_ns(const struct hold *hold) {
     int64_t ns = hold->options.grace_ms < 0 ? hold->longest_ns / 4 : hold->options.grace_ms * NS_PER_MS;
+    if (ns < GRACE_MS_MIN * NS_PER_MS)
+        ns = GRACE_MS_MIN * NS_PER_MS; /* what is led ends before the lease */
     return ns < hold->longest_ns / 2 ? ns : hold->longest_ns / 2;
 }
 

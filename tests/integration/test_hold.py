@@ -185,6 +185,17 @@ def test_agent_stopped():
     victim.kill()
 
 
+def test_no_grace():
+    victim = lab.Agent(nodes)
+    process = lab.redlock(victim, "hold", "--ttl", "2s", "--grace", "0", "graceless")
+    lab.wait_for(lambda: victim.status()["leases"] == 1, what="the lease, which it has received")
+    seen, lease = lab.now(), victim.client(3).call("LEASES")[0]
+    victim.stop()
+    equal(process.wait(), 125, "--grace 0: the lead ends")
+    ok(seen + lease["validity"] / 1000 - lab.now() > 0.03, "before the lease does")
+    victim.kill()
+
+
 def test_without_manager():
     victim = lab.Agent(nodes)
     process = lab.redlock(victim, "hold", "--ttl", "2s", "--grace", "800ms", "alone")
@@ -409,6 +420,7 @@ def test_linger_above_max_ttl():
 
 
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
-     test_agent_stopped, test_without_manager, test_back_in_time, test_quorum_lost, test_agent_restarted,
+     test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
+     test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_that_hang, test_signal_after_loss, test_without_reader,
      test_watchdog, test_settings, test_linger_above_max_ttl)
