@@ -89,7 +89,9 @@ void client_become_idle(struct client *client) {
     client->state = CLIENT_IDLE;
     client->id = 0;
     client->holding = false;
-    if (client_habits.crowded && chance(90))
+    if (client->ask.denied)
+        client_step_later(client, pick(300, 2000) * NS_PER_MS);
+    else if (client_habits.crowded && chance(90))
         client_step_later(client, pick(0, 5000) * NS_PER_US);
     else
         client_step_later(client, chance(70) ? pick(0, 100) * NS_PER_MS : pick(100, 2000) * NS_PER_MS);

@@ -21,7 +21,8 @@ enum {
 
 static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
 static uint64_t requests;
-static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent */
+static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
+static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
 
 static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
 
@@ -29,6 +30,7 @@ void observer_reset(void) {
     views_reset();
     lingering_reset();
     memset(acquired_ns, 0, sizeof(acquired_ns));
+    memset(set_ns, 0, sizeof(set_ns));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     calm_reset();
     requests = 0;
@@ -97,6 +99,8 @@ static void check_bounds(const struct view *view) {
 
     if (view->deadline_ns > view_now_ns(view) + view_ttl_ns(view) - view_drift_ns(view))
         violation("client %u holds name %u for longer than its ttl", view_index(view), view->name);
+    if (view->deadline_ns > set_ns[view->agent][view->name] + view_ttl_ns(view) - view_drift_ns(view))
+        violation("client %u holds name %u for longer than its keys", view_index(view), view->name);
     if (view->deadline_ns > view->hold_until_ns)
         violation("client %u holds name %u for longer than its max_hold", view_index(view), view->name);
     if (view->terms.heartbeat_ms > 0 && view->deadline_ns > beat_until_ns + view_ttl_ns(view) + late_ns)
@@ -341,6 +345,10 @@ void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct 
     const struct sim_agent *agent = keeper->agent;
 
     view_note_keeper(keeper, name);
+    if (send->operation == OPERATION_ACQUIRE || send->operation == OPERATION_EXTEND ||
+        send->operation == OPERATION_REFRESH || send->operation == OPERATION_ADOPT ||
+        send->operation == OPERATION_SEARCH)
+        set_ns[agent->index][name] = clock_read(&agent->clock);
     if (send->operation == OPERATION_ACQUIRE)
         acquired_ns[agent->index][name] = clock_read(&agent->clock);
     if (send->operation == OPERATION_EXTEND)

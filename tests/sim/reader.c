@@ -572,8 +572,13 @@ static bool nothing_is_held(void) {
  * operator answers for that. */
 static void bless(void) {
     char line[] = "BLESS a";
+    unsigned node = (unsigned) pick(0, agent_here()->n_nodes - 1);
+    const struct node_data *data = &agent_node(agent_here(), node)->data;
 
-    line[6] = (char) ('a' + pick(0, agent_here()->n_nodes - 1));
+    /* The agents of a node's other fleet have not ended. */
+    if (data->epoch != 0 && data->fleet != agent_fleet(agent_here(), node))
+        return;
+    line[6] = (char) ('a' + node);
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;
     sim_counts.blessings++;
     trust_by_operator();
@@ -604,7 +609,7 @@ void reader_step(void) {
         front_hang_up(SIM_READER);
         return;
     }
-    if (!sim_sets_differ && !sim_steps && !sim_calm && chance(30) && nothing_is_held())
+    if (!sim_steps && !sim_calm && sim_now_ns >= sim_blessing_until_ns && chance(30) && nothing_is_held())
         bless();
     else
         ask();

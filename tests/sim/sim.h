@@ -692,6 +692,9 @@ extern struct sim_faults {
 
 void fault(void); /* and the next one later */
 
+/* The last fault has set keys, and then nothing was wrong for this agent. */
+bool fault_has_only_overwritten(const struct sim_agent *agent);
+
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
         pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
