@@ -30,9 +30,8 @@ NO_TURNS = ("agent/local/handoff.c",
 
 # The bug, the file, the text there, its replacement; then file, text and replacement of each further edit.
 # 80,000 schedules do not find these bugs: a token raised on a node where the lock is another holder's (a
-# row of tests/model), and shortened epochs, other agents' longer leases, outdated readings and nodes of
-# other fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the
-# bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
+# row of tests/model), and other agents' longer leases, outdated readings and nodes of other
+# fleets that lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the bounds of the window, and turns between sessions and users (test-window.c, test-admission.c there), which
 # cost time, not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off
 # that the ledger does not have (test-restore-handoff.c); and deleted keys of a former process that has sent
 # RESUMEs (test-foreign-key.c, test-recovery.c). Nor mistakes in the notes of RESUMEs that a restart
@@ -191,9 +190,9 @@ MUTATIONS = [
      "    if (node->foreign)\n        return INSTANT_NEVER;\n"),
 
     ("a node with old data inherits the former process's blessing", "tests/sim/fault.c",
-     "        if (forget)\n            node_forget(&sim_nodes[i]);\n",
-     "        if (forget)\n            node_forget(&sim_nodes[i]);\n"
-     "        else\n            node_load(&sim_nodes[i]);\n"),
+     "        if (forget) {\n            node_forget(&sim_nodes[i]);\n",
+     "        if (!forget)\n            node_load(&sim_nodes[i]);\n"
+     "        if (forget) {\n            node_forget(&sim_nodes[i]);\n"),
     ("a process inherits the blessing although its clock was set", "agent/core/node-epoch.c",
      "    bool inherits = probe->heir && !node->stepped && !node->disown;",
      "    node->stepped = false;\n    bool inherits = probe->heir;"),
@@ -536,6 +535,24 @@ MUTATIONS = [
     ("a search after a restart does not know the former processes", "agent/core/send.c",
      "operation == OPERATION_SEARCH ? &shard->predecessors : NULL",
      "operation == OPERATION_SEARCH ? &(const struct shard_predecessors){0} : NULL"),
+    ("an outage of an observed name never ends", "agent/local/observe.c",
+     "        observed->unanswered_ns = INSTANT_NEVER;\n        return", "        return"),
+    ("a proposed max_ttl takes effect after its own quarantine", "agent/core/node-epoch.c",
+     "due_ns = instant_add(node->epoch_ns, validity_quarantine_ns(node->known_ms));",
+     "due_ns = instant_add(node->epoch_ns, validity_quarantine_ns(node->proposed_ms));",
+     "agent/core/node-epoch.c",
+     "now_ns >= instant_add(node->epoch_ns, validity_quarantine_ns(node->known_ms)))",
+     "now_ns >= instant_add(node->epoch_ns, validity_quarantine_ns(node->proposed_ms)))"),
+    ("the tolerance for a node's clock grows with the time since it is known", "agent/core/clock-offset.c",
+     "int64_t widening_ns = drift_ns(received_ns - offset->at_ns);",
+     "int64_t widening_ns = drift_ns(received_ns - known_since_ns);"),
+    ("raising the token restarts the validity", "agent/core/attempt.c",
+     "static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {\n",
+     "static void raise_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {\n"
+     "    lease->started_ns = now_ns;\n"),
+    ("nodes that are examined later are used beside another fleet's", "agent/core/node-trust.c",
+     "        node->barred = barred;\n        if (node->trust != NODE_TRUSTED",
+     "        node->barred = barred && node->trust == NODE_TRUSTED;\n        if (node->trust != NODE_TRUSTED"),
 ]
 
 
