@@ -553,6 +553,9 @@ MUTATIONS = [
     ("nodes that are examined later are used beside another fleet's", "agent/core/node-trust.c",
      "        node->barred = barred;\n        if (node->trust != NODE_TRUSTED",
      "        node->barred = barred && node->trust == NODE_TRUSTED;\n        if (node->trust != NODE_TRUSTED"),
+    ("a request that was withdrawn keeps its name for its COOLDOWN", "agent/core/shard.c",
+     "            lease_release(shard, lease, command->cooldown_until_ns, now_ns);",
+     "            lease_release(shard, lease, lease->cooldown_until_ns, now_ns);"),
 ]
 
 

@@ -575,8 +575,10 @@ static void bless(void) {
     unsigned node = (unsigned) pick(0, agent_here()->n_nodes - 1);
     const struct node_data *data = &agent_node(agent_here(), node)->data;
 
-    /* The agents of a node's other fleet have not ended. */
-    if (data->epoch != 0 && data->fleet != agent_fleet(agent_here(), node))
+    /* The agents of a node's other fleet have not ended, and a node with another address is another server.
+     */
+    if (sim_sets_differ &&
+        (agent_here()->set != 2 || (data->epoch != 0 && data->fleet != agent_fleet(agent_here(), node))))
         return;
     line[6] = (char) ('a' + node);
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;

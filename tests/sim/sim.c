@@ -285,6 +285,7 @@ static void begin(void) {
     events_reset();
     pubsub_reset();
     trust_reset();
+    stray_reset();
     client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
