@@ -1,7 +1,6 @@
 #include "io/loop/log-limit.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 
 static instant_ns window_end_ns(const struct log_limit *limit) {
     return limit->window_ns + LOG_LIMIT_WINDOW_MS * NS_PER_MS;
@@ -19,7 +18,7 @@ instant_ns log_limit_settle(struct log_limit *limit, instant_ns now_ns) {
     return INSTANT_NEVER;
 }
 
-static bool may_write(struct log_limit *limit, instant_ns now_ns) {
+bool log_limit_take(struct log_limit *limit, instant_ns now_ns) {
     (void) log_limit_settle(limit, now_ns);
     if (limit->window_ns == 0 || now_ns >= window_end_ns(limit)) {
         limit->window_ns = now_ns;
@@ -36,7 +35,7 @@ static bool may_write(struct log_limit *limit, instant_ns now_ns) {
 void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...) {
     va_list arguments;
 
-    if (!may_write(limit, now_ns))
+    if (!log_limit_take(limit, now_ns))
         return;
     va_start(arguments, format);
     log_event_list(limit->level, NULL, format, arguments);
@@ -47,7 +46,7 @@ void log_limit_event(struct log_limit *limit, instant_ns now_ns, const struct lo
                      const char *format, ...) {
     va_list arguments;
 
-    if (!may_write(limit, now_ns))
+    if (!log_limit_take(limit, now_ns))
         return;
     va_start(arguments, format);
     log_event_list(limit->level, fields, format, arguments);

@@ -3,6 +3,8 @@
  * that none suppresses another. Not thread-safe. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/instant.h"
 #include "io/loop/log.h"
 
@@ -14,6 +16,9 @@ struct log_limit {
     instant_ns window_ns; /* begin of the window; 0: none */
     unsigned written, suppressed;
 };
+
+/* True: the caller writes one line. Otherwise the line is counted. */
+bool log_limit_take(struct log_limit *limit, instant_ns now_ns);
 
 /* Writes the line, or counts it. */
 void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...)

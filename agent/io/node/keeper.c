@@ -172,6 +172,10 @@ static bool would_fire_idle(struct keeper *keeper, instant_ns due_ns) {
     return true;
 }
 
+static instant_ns keeper_due_ns(const struct keeper *keeper) {
+    return instant_min(shard_due_ns(&keeper->shard), keeper->log.due_ns);
+}
+
 /* Sends in one write a node, wakes the front, and sets the timer. */
 static int settle(void *userdata) {
     struct keeper *keeper = userdata;
@@ -185,7 +189,7 @@ static int settle(void *userdata) {
             subscriber_flush(keeper->subscriber);
     }
     keeper->backlog = keeper_message_flush(&keeper->messages);
-    instant_ns due_ns = shard_due_ns(&keeper->shard);
+    instant_ns due_ns = keeper_due_ns(keeper);
     if (keeper->backlog)
         due_ns = instant_min(due_ns, clock_now_ns() + NS_PER_MS);
     if (due_ns >= keeper->timer_ns && !would_fire_idle(keeper, due_ns))
@@ -202,7 +206,9 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     (void) usec;
     histogram_note(&keeper->timer_delays, now_ns - keeper->timer_ns);
     shard_tick(&keeper->shard, now_ns);
-    return set_timer(keeper, shard_due_ns(&keeper->shard));
+    if (now_ns >= keeper->log.due_ns)
+        node_log_settle(&keeper->log, now_ns);
+    return set_timer(keeper, keeper_due_ns(keeper));
 }
 
 /* --- the front's commands --- */
@@ -398,7 +404,7 @@ static void on_node_inspect(void *userdata, struct redis *redis) {
         if (redis_inspect_along(keeper->nodes[i], redis))
             keeper->probed |= node_set_of(i);
     node_trust_probe_early(&keeper->shard, INSPECT_EARLY_MS * NS_PER_MS, clock_now_ns());
-    node_log_settle(&keeper->log);
+    node_log_settle(&keeper->log, clock_now_ns());
 }
 
 /* --- the thread --- */

@@ -13,24 +13,53 @@ void node_log_init(struct node_log *log, const char *const *node_names, bool is_
     *log = (struct node_log){
         .node_names = node_names,
         .is_first = is_first,
+        .due_ns = INSTANT_NEVER,
         .foreign_values = {.kind = "leases with another client's value under their keys",
                            .level = LOG_LEVEL_WARNING},
     };
     loss_log_init(&log->losses);
+    for (unsigned i = 0; i < NODES_MAX; i++)
+        log->state_lines[i] = (struct log_limit){.kind = "the state of a node", .level = LOG_LEVEL_WARNING};
+}
+
+static void write_state(const struct node_log *log, unsigned node, enum node_state node_state,
+                        const char *text) {
+    const char *name = log->node_names[node];
+    const struct log_fields fields = {
+        .event = LOG_EVENT_NODE_STATE,
+        .node = name,
+        .state = front_state_node_word(node_state),
+        .reason = text,
+    };
+
+    if (node_state != NODE_STATE_VOTING)
+        log_event(LOG_LEVEL_WARNING, &fields, "node %s: does not vote: %s", name, text);
+    else if (text[0] == '\0')
+        log_event(LOG_LEVEL_NOTICE, &fields, "node %s: voting", name);
+    else
+        log_event(LOG_LEVEL_WARNING, &fields, "node %s: %s", name, text);
+}
+
+/* Writes the state, or keeps it until node_log_settle(). */
+static void note_state(struct node_log *log, unsigned node, enum node_state node_state, const char *text) {
+    struct node_log_state *suppressed = &log->suppressed[node];
+    instant_ns now_ns = clock_now_ns();
+
+    suppressed->due = !log_limit_take(&log->state_lines[node], now_ns);
+    if (!suppressed->due) {
+        write_state(log, node, node_state, text);
+        return;
+    }
+    suppressed->node_state = node_state;
+    (void) snprintf(suppressed->text, sizeof(suppressed->text), "%s", text);
+    log->due_ns = instant_min(log->due_ns, log_limit_settle(&log->state_lines[node], now_ns));
 }
 
 /* The first keeper logs for all, each trouble once: a node that is down for a week is tried all the time.
  * But only one keeper may see that a clock was set: the others then miss the epoch. */
 static void log_state(struct node_log *log, const struct report *report) {
-    const char *name = log->node_names[report->node];
     char *logged = log->trouble[report->node];
     char text[NODE_TROUBLE_BYTES];
-    const struct log_fields fields = {
-        .event = LOG_EVENT_NODE_STATE,
-        .node = name,
-        .state = front_state_node_word(report->node_state),
-        .reason = text,
-    };
 
     (void) snprintf(text, sizeof(text), "%.*s", (int) report->text_length, report->text);
     if (report->node_state == NODE_STATE_PROBING)
@@ -38,13 +67,11 @@ static void log_state(struct node_log *log, const struct report *report) {
     if (report->node_state == NODE_STATE_VOTING) {
         if (text[0] == '\0')
             logged[0] = '\0';
-        if (log->is_first && text[0] == '\0')
-            log_event(LOG_LEVEL_NOTICE, &fields, "node %s: voting", name);
-        else if (log->is_first)
-            log_event(LOG_LEVEL_WARNING, &fields, "node %s: %s", name, text);
+        if (log->is_first)
+            note_state(log, report->node, report->node_state, text);
     } else if (log->is_first || report->stepped) {
         if (strcmp(logged, text) != 0)
-            log_event(LOG_LEVEL_WARNING, &fields, "node %s: does not vote: %s", name, text);
+            note_state(log, report->node, report->node_state, text);
         (void) snprintf(logged, sizeof(log->trouble[0]), "%s", text);
     }
 }
@@ -90,7 +117,22 @@ void node_log_difference(struct node_log *log, const char *difference) {
     log_warning("agents of these nodes are configured differently: %s", difference);
 }
 
-void node_log_settle(struct node_log *log) {
-    (void) log_limit_settle(&log->foreign_values, clock_now_ns());
-    (void) log_limit_settle(&log->losses, clock_now_ns());
+/* The end of the window of a node's states: their count, then the last of them. */
+static instant_ns settle_states(struct node_log *log, unsigned node, instant_ns now_ns) {
+    struct node_log_state *suppressed = &log->suppressed[node];
+    instant_ns due_ns = log_limit_settle(&log->state_lines[node], now_ns);
+
+    if (!suppressed->due || due_ns != INSTANT_NEVER)
+        return due_ns;
+    suppressed->due = false;
+    if (log_limit_take(&log->state_lines[node], now_ns))
+        write_state(log, node, suppressed->node_state, suppressed->text);
+    return INSTANT_NEVER;
+}
+
+void node_log_settle(struct node_log *log, instant_ns now_ns) {
+    log->due_ns =
+        instant_min(log_limit_settle(&log->foreign_values, now_ns), log_limit_settle(&log->losses, now_ns));
+    for (unsigned i = 0; i < NODES_MAX; i++)
+        log->due_ns = instant_min(log->due_ns, settle_states(log, i, now_ns));
 }

@@ -1,4 +1,8 @@
-/* A keeper's log lines about nodes and leases: each trouble once, until it changes. */
+/* A keeper's log lines about nodes and leases: each trouble once, until it changes.
+ *
+ * A node that votes and cuts the connection again and again has a new state each time. So the states of each
+ * node are limited, and the last one follows the count of those that were suppressed: the log ends with the
+ * state that the node stays in. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +12,13 @@
 #include "io/loop/log-limit.h"
 #include "io/node/fleet.h"
 
+/* A state whose line was suppressed. */
+struct node_log_state {
+    bool due; /* the line is to follow */
+    enum node_state node_state;
+    char text[NODE_TROUBLE_BYTES];
+};
+
 struct node_log {
     const char *const *node_names;
     bool is_first;                               /* of the agent's keepers: logs what all of them see */
@@ -15,6 +26,9 @@ struct node_log {
     bool lacks_rights[NODES_MAX];                /* logged */
     char difference[DIFFERENCE_BYTES];           /* the last one logged */
     struct log_limit foreign_values, losses;
+    struct log_limit state_lines[NODES_MAX];
+    struct node_log_state suppressed[NODES_MAX];
+    instant_ns due_ns; /* when a suppressed state is due; INSTANT_NEVER: none is suppressed */
 };
 
 /* `node_names` must outlive the log. Nothing is to be freed. */
@@ -29,5 +43,6 @@ void node_log_missing_rights(struct node_log *log, unsigned node, const char *mi
 /* Another agent of the fleet is configured differently; "": none is known. */
 void node_log_difference(struct node_log *log, const char *difference);
 
-/* Writes the counts of suppressed lines that are due. */
-void node_log_settle(struct node_log *log);
+/* Writes the counts of suppressed lines that are due, and the last states. Call at `due_ns` at the latest.
+ */
+void node_log_settle(struct node_log *log, instant_ns now_ns);
