@@ -55,11 +55,56 @@ static void test_reload(void) {
     }
 }
 
+/* Each option that needs a restart, by its word in the message. */
+static const struct {
+    const char *word, *change;
+} restarts[] = {
+    {"node", "node b { address = b } node c { address = c }\n"},
+    {"keepers", "keepers = 3\n"},
+    {"quarantine", "quarantine = no\n"},
+    {"fence_skew", "fence_skew = 1h\n"},
+    {"fence_retention", "fence_retention = 1d\n"},
+    {"a larger max_ttl", "max_ttl = 2m default_ttl = 90s\n"},
+    {"a larger max_sessions", "max_sessions = 20k\n"},
+    {"key_format", "key_format = \"x{name}\"\n"},
+    {"host", "host = x\n"},
+    {"socket path", "socket { path = /x }\n"},
+    {"max_leases", "max_leases = 9\n"},
+    {"max_leases", "max_leases = 1M\n"},
+};
+
+/* What local-layer.c and front.c read from the configuration of a reload. */
+static bool applies_same(const struct config *a, const struct config *b) {
+    return a->max_ttl_ms == b->max_ttl_ms && a->node_timeout_ms == b->node_timeout_ms &&
+           a->terms.max_hold_ms == b->terms.max_hold_ms && a->terms.fencing == b->terms.fencing &&
+           a->n_rules == b->n_rules && a->max_sessions == b->max_sessions &&
+           a->max_leases == b->max_leases && a->max_extensions == b->max_extensions &&
+           a->max_buffered_bytes == b->max_buffered_bytes && a->max_work == b->max_work &&
+           a->socket_mode == b->socket_mode && a->socket_group == b->socket_group;
+}
+
+static void test_restart_alone(void) {
+    for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++) {
+        _cleanup_(cleanup_config) struct config *running = accepts("before", NODE, ""), *fresh = NULL;
+        char text[256];
+
+        (void) snprintf(text, sizeof text, "%s%s", NODE, restarts[i].change);
+        is_string(difference(NODE, text), restarts[i].word, "the change needs a restart");
+        write_file(text, strlen(text));
+        if (!ok(running && reload_read(FILE_NAME, running, &fresh) == 0, "it is read"))
+            continue;
+        ok(applies_same(running, fresh), "%s: a reload changes nothing that a running agent applies",
+           restarts[i].word);
+        ok(fresh->terms.default_ttl_ms <= running->max_ttl_ms, "nor is the default ttl longer than max_ttl");
+    }
+}
+
 int main(void) {
     char directory[] = "/tmp/test-reload-XXXXXX";
 
     config_harness_begin(directory);
     test_reload();
+    test_restart_alone();
     config_harness_end(directory);
     return done_testing();
 }

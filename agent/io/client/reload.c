@@ -63,7 +63,8 @@ int reload_restart_needed(const struct config *running, const struct config *fre
     return (int) length;
 }
 
-/* The epoch keys of the nodes have the max_ttl of the start: longer leases need a restart. */
+/* What a restart alone changes stays as it is; of the options that need one, these are read from the present
+ * configuration. The epoch keys of the nodes have the max_ttl of the start: longer leases need a restart. */
 static void limit(const struct config *running, struct config *fresh) {
     if (fresh->max_ttl_ms > running->max_ttl_ms)
         fresh->max_ttl_ms = running->max_ttl_ms;
@@ -74,6 +75,7 @@ static void limit(const struct config *running, struct config *fresh) {
             fresh->rules[i].terms.default_ttl_ms = fresh->max_ttl_ms;
     if (fresh->max_sessions > running->max_sessions)
         fresh->max_sessions = running->max_sessions;
+    fresh->max_leases = running->max_leases;
 }
 
 int reload_read(const char *path, const struct config *running, struct config **ret) {
