@@ -160,7 +160,8 @@ struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
 
 /* The rules of the policy have changed: the number of each by its former number, and their limits by the new
- * number. */
+ * number. Requests under a rule that is gone, or that is for other peers now, count under none;
+ * rule_count_again() follows. */
 void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
                         const struct quota_rule_use max[RULES_MAX + 1]);
 

@@ -40,6 +40,12 @@ void request_count(struct registry *registry, const struct request *request, int
                      request->state == REQUEST_QUEUED ? sign : 0);
 }
 
+void request_set_rule(struct registry *registry, struct request *request, uint8_t rule) {
+    request_count(registry, request, -1);
+    request->rule = rule;
+    request_count(registry, request, 1);
+}
+
 void request_enter(struct registry *registry, struct request *request, enum request_state state) {
     bool waited = request->state == REQUEST_QUEUED || request->state == REQUEST_CONTENDING;
     bool waits = state == REQUEST_QUEUED || state == REQUEST_CONTENDING;

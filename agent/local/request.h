@@ -145,6 +145,9 @@ void request_enter(struct registry *registry, struct request *request, enum requ
 /* Counts the request in its present state under its rule, or with -1 no longer. */
 void request_count(struct registry *registry, const struct request *request, int sign);
 
+/* The request counts under the rule with this number from now on. */
+void request_set_rule(struct registry *registry, struct request *request, uint8_t rule);
+
 /* The request's secrets, made zero if it has none. */
 struct request_secrets *request_secrets(struct registry *registry, struct request *request);
 void request_drop_secrets(struct registry *registry, struct request *request);

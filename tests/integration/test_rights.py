@@ -222,6 +222,33 @@ def test_whoami():
     ok(status == 64 and "redlockd:" in errors, "a name that can't be one: %s" % errors.strip())
 
 
+def reload(config):
+    before = agent.log_text().count(" applied")
+    agent.write_config(config)
+    agent.process.send_signal(signal.SIGHUP)
+    lab.wait_for(lambda: agent.log_text().count(" applied") > before, what="the reload")
+
+
+def test_counts_after_reload():
+    """Another user in a rule, and another place for it: the leases of before still count under it."""
+    lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the sessions")
+    alice, waiter = client_of(ALICE), client_of(ALICE)
+    for name in "deploy/a", "deploy/b":
+        alice.acquire(name)
+    waiter.call("ACQUIRE", "deploy/a", "WAIT", -1, "ASYNC")
+    for what, config in (("another user", RULES.replace("{%d}" % ALICE, "{%d, %d}" % (ALICE, BOB))),
+                         ("a rule before it", 'rule "other" { may = {} }\n' + RULES),
+                         ("as it was", RULES)):
+        reload(config)
+        begins(alice.call("ACQUIRE", "deploy/c"), 'QUOTA rule "deploy/*"', what + ": the leases count")
+        begins(alice.call("ACQUIRE", "deploy/b", "WAIT", -1, "ASYNC"), 'QUOTA rule "deploy/*"',
+               what + ": and the waiter")
+        who = lab.as_map(alice.call("WHOAMI", "deploy/x"))
+        equal((who["leases"], who["waiters"]), (2, 1), what + ": WHOAMI shows both")
+    for client in (waiter, alice):
+        client.close()
+
+
 def test_reload():
     lab.wait_for(lambda: agent.status()["sessions"] == 1, what="the end of the sessions")
     alice, bob = client_of(ALICE), client_of(BOB)
@@ -243,7 +270,7 @@ def test_reload():
 
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas,
-         test_many_users, test_observed_names, test_whoami, test_reload)
+         test_many_users, test_observed_names, test_whoami, test_counts_after_reload, test_reload)
 else:
     skip("rights of users", "only root can become other users")
     main()

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "local/policy.h"
+#include "local/rule-count.h"
 #include "scripted-keeper.h"
 #include "tap.h"
 
@@ -375,29 +376,92 @@ static void test_hidden_holder(void) {
     is_string(got(2), ":0\r\n", "an id of another user's lease is an unknown id");
 }
 
-/* A reload keeps the counts of rules that are still there. */
-static void test_reload(void) {
-    struct policy_rule later[] = {rules[1]};
-    const struct policy policy = {.rules = later, .n_rules = 1, .terms = harness.front.policy.terms};
-    const struct quota_rule_use later_max[RULES_MAX + 1] = {[1] = {.leases = 1}};
+/* As the front does it. */
+static void reload(const struct policy_rule *later, unsigned n_rules, unsigned most) {
+    const struct policy before = harness.front.policy;
+    struct quota_rule_use max[RULES_MAX + 1] = {0};
     uint8_t numbers[RULES_MAX + 1] = {0};
 
-    begin_with_rules(5);
-    (void) hold(0, "ACQUIRE deploy/a ASYNC");
-    for (unsigned i = 0; i <= 5; i++)
-        numbers[i] = (uint8_t) policy_number_after(&harness.front.policy, i, &policy);
     harness.front.policy.rules = later;
-    harness.front.policy.n_rules = 1;
-    registry_set_rules(&harness.front.registry, numbers, later_max);
+    harness.front.policy.n_rules = n_rules;
+    for (unsigned i = 0; i <= before.n_rules; i++)
+        numbers[i] = (uint8_t) policy_number_after(&before, i, &harness.front.policy);
+    for (unsigned i = 1; i <= n_rules; i++)
+        max[i].leases = most;
+    registry_set_rules(&harness.front.registry, numbers, max);
     for (unsigned i = 0; i < 4; i++)
         set_user(i, harness.sessions[i].uid);
+    rule_count_again(&harness.front);
+}
+
+static struct quota_rule_use use_of(uint8_t rule) {
+    return quota_rule_use(&harness.front.registry.quota, ALICE, rule);
+}
+
+/* A reload keeps the counts of rules that are still there. */
+static void test_reload(void) {
+    begin_with_rules(5);
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    reload(&rules[1], 1, 1);
     replies(1, "ACQUIRE deploy/b", "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1",
             "a lease of before counts");
     ask(2, "ACQUIRE deploy/b ASYNC");
     ok(begins(2, "*2\r\n$7\r\nwaiting"), "the rule that denied it is gone");
     disconnect_end(&harness.sessions[0], harness.now_ns);
-    is_int(quota_rule_use(&harness.front.registry.quota, ALICE, 1).leases, 0,
-           "and is no longer counted after");
+    is_int(use_of(1).leases, 0, "and is no longer counted after");
+}
+
+/* The users of a rule have changed, or another rule is before it: what is there counts under the rule that
+ * is for it now. */
+static void test_reload_of_users(void) {
+    static uid_t both[] = {ALICE, BOB};
+    static char deploy_a[] = "deploy/a";
+    struct policy_rule named[] = {rules[1], rules[4]};
+    struct policy_rule more[] = {rules[2], rules[1], rules[1]};
+
+    named[0].users = both;
+    named[0].n_users = 2;
+    more[1].pattern = deploy_a;
+    begin_with_rules(5);
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    ask(1, "ACQUIRE deploy/a WAIT -1 ASYNC");
+    reload(named, 2, 1);
+    ok(use_of(1).leases == 1 && use_of(1).waiters == 1, "a rule with other users: lease and waiter count");
+    replies(1, "ACQUIRE deploy/b", "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1",
+            "so no user gets more than the rule allows");
+    reload(more, 3, 1);
+    ok(use_of(2).leases == 1 && use_of(2).waiters == 1 && use_of(3).leases == 0,
+       "they count under the first rule that is for the name");
+    reload(&rules[2], 1, 1);
+    ok(use_of(1).leases == 0 && use_of(1).waiters == 0, "and under none when no rule is for the name");
+    reload(named, 2, 1);
+    is_int(use_of(1).leases, 1, "under no rule before, they count under a new one");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    ok(use_of(1).leases == 0 && use_of(1).waiters == 0, "with the end of the session they count no more");
+}
+
+/* Of a lease without a session the agent does not know groups or unit. */
+static void test_reload_without_session(void) {
+    static gid_t staff[] = {CAROL};
+    struct policy_rule by_group[] = {rules[1], rules[2]};
+    struct policy_rule again[] = {rules[2], by_group[0], rules[1]};
+    const struct policy_peer alice = {.uid = ALICE, .gid = CAROL};
+
+    by_group[0].groups = again[1].groups = staff;
+    by_group[0].n_groups = again[1].n_groups = 1;
+    begin_with_rules(0);
+    reload(by_group, 2, 1);
+    session_set_peer(&harness.sessions[0], &alice);
+    (void) hold(0, "ACQUIRE deploy/a ASYNC LINGER 5000");
+    is_int(use_of(1).leases, 1, "a lease under a rule for a group");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    session_init(&harness.sessions[0], &harness.front, 1, 100, ALICE);
+    reload(again, 3, 1);
+    is_int(use_of(2).leases, 1, "a lingering lease counts under the same rule as before");
+    reload(&rules[2], 1, 1);
+    reload(&rules[1], 1, 1);
+    is_int(use_of(1).leases, 1, "under one for its user when that is gone");
 }
 
 static void test_whoami(void) {
@@ -501,6 +565,8 @@ int main(void) {
     test_listing();
     test_hidden_holder();
     test_reload();
+    test_reload_of_users();
+    test_reload_without_session();
     test_whoami();
     test_unknown_peer();
     test_status();

@@ -29,6 +29,7 @@
 #include "local/recovery/restore.h"
 #include "local/registry-report.h"
 #include "local/reply.h"
+#include "local/rule-count.h"
 
 enum {
     RESTORING_TURNS_MAX = 8, /* by then all unanswered requests of the former process are taken */
@@ -329,6 +330,7 @@ static void apply_reload(struct front *front, struct config *fresh) {
 
     local_layer_set_policy(&front->layer, fresh);
     conn_for_each(&front->table, find_rules, front);
+    rule_count_again(&front->layer.state);
     /* Unchanged, they may be others: the service manager made the socket. */
     if (fresh->socket_mode != former->socket_mode || fresh->socket_group != former->socket_group)
         r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);

@@ -29,5 +29,6 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
 /* Fine for all zeroes. */
 void local_layer_deinit(struct local_layer *layer);
 
-/* Applies the rules and limits of this configuration, which must stay until the next call. */
+/* Applies the rules and limits of this configuration, which must stay until the next call. When each session
+ * has found its rules, rule_count_again() follows. */
 void local_layer_set_policy(struct local_layer *layer, const struct config *config);

@@ -7,6 +7,7 @@
 #include "local/observe.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/recovery/restore.h"
+#include "local/rule-count.h"
 #include "local/session.h"
 
 /* --- one entry --- */
@@ -21,16 +22,6 @@ struct decision {
 /* The ttl was allowed by a larger max_ttl: such a lease is not extended. */
 static bool is_too_long(const struct front_state *front, const struct ledger_entry *entry) {
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
-}
-
-/* The entry counts for the limits of its rule as the rules are now. */
-static uint8_t rule_of(const struct front_state *front, const struct session *session,
-                       const struct ledger_reader_entry_view *view) {
-    const struct policy *policy = &front->policy;
-    const struct policy_peer peer = {.uid = view->entry.uid, .gid = (gid_t) -1};
-    policy_rules rules = session ? session->rules : policy_rules_of(policy, &peer);
-
-    return (uint8_t) policy_number(policy, policy_find(policy, rules, view->name, view->name_length));
 }
 
 static struct registry_ask ask_of(const struct front_state *front, const struct session *session,
@@ -56,7 +47,7 @@ static struct registry_ask ask_of(const struct front_state *front, const struct 
         .token = entry->token,
         .pid = entry->pid,
         .uid = entry->uid,
-        .rule = rule_of(front, session, view),
+        .rule = rule_count_number(front, session, entry->uid, view->name, view->name_length),
     };
 }
 
