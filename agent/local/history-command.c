@@ -163,7 +163,7 @@ static void put_event(struct resp_writer *writer, const struct sight *sight, con
     reply_put_integer_pair(writer, "left", event->left_ms);
     reply_put_text_pair(writer, "reason",
                         has_reason ? reply_reason_word((enum reason) event->reason) : event->word);
-    if (has_reason)
+    if (has_reason && event->text_length == 0)
         reply_put_text_pair(writer, "text", reply_reason_text((enum reason) event->reason));
     else
         put_text(writer, sight, event);

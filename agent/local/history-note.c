@@ -1,6 +1,7 @@
 #include "local/history-note.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "local/registry.h"
 
@@ -56,10 +57,12 @@ static void note(struct registry *registry, const struct request *request, enum 
     struct history_event event = event_of(registry, request, kind, now_ns);
     set_trace(&event, outcome->trace);
     event.reason = (uint8_t) outcome->reason;
-    if (outcome->kind == OUTCOME_FAILED) { /* the text of other outcomes is secret */
+    if (outcome->kind == OUTCOME_FAILED) {
         (void) snprintf(event.word, sizeof(event.word), "%s", outcome->error);
         history_set_text(&event, outcome->text, outcome->text_length);
     }
+    if ((outcome->kind == OUTCOME_AT_RISK || outcome->kind == OUTCOME_LOST) && outcome->text)
+        history_set_text(&event, outcome->text, strlen(outcome->text)); /* that of a grant is secret */
     history_add(registry->history, &event, request->uid);
 }
 

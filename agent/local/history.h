@@ -80,7 +80,9 @@ void history_init(struct history *history, void *memory);
 /* Adds an event of this user. */
 void history_add(struct history *history, const struct history_event *event, uint32_t uid);
 
-/* The sentence of a failure, cut where a character ends. */
+/* The sentence of a failure, or one of a risk or a loss that is not its reason's; cut where a character
+ * ends.
+ */
 void history_set_text(struct history_event *event, const char *text, size_t length);
 
 /* The keeper explains a loss that the front has noted by its own copy of the deadline. */

@@ -158,7 +158,8 @@ void outcome_deliver(struct request *request, const struct request_outcome *outc
         break;
     case OUTCOME_LOST:
         ledger_writer_lost(session, request);
-        outcome_push_lost(request, outcome->reason, reply_reason_text(outcome->reason));
+        outcome_push_lost(request, outcome->reason,
+                          outcome->text ? outcome->text : reply_reason_text(outcome->reason));
         break;
     case OUTCOME_AT_RISK:
         ledger_writer_risk(session, request);

@@ -68,6 +68,15 @@ void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_M
     }
 }
 
+uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms) {
+    const struct request *request;
+    uint32_t longer = 0;
+
+    for (uint32_t slot = 0; (request = registry_next(registry, &slot));)
+        longer += request->name && request->terms.ttl_ms > ttl_ms;
+    return longer;
+}
+
 /* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
  * same token. */
 static void start_resume(struct registry *registry, struct request *request,
@@ -276,19 +285,19 @@ static bool is_moot(const struct request *request, instant_ns now_ns) {
 
 /* The keeper reports the same at this time; the order does not matter. */
 static void deadline_passed(struct registry *registry, struct request *request, instant_ns now_ns) {
-    enum reason reason = REASON_PAUSED;
+    struct request_outcome lost = {
+        .kind = OUTCOME_LOST, .reason = REASON_PAUSED, .text = restore_loss_text(request)};
 
     if (request->unread)
-        reason = REASON_UNREAD;
+        lost.reason = REASON_UNREAD;
     else if (request->abandoned)
-        reason = REASON_CLOSED;
+        lost.reason = REASON_CLOSED;
     else if (request->risk != 0 && !is_moot(request, now_ns))
-        reason = (enum reason)(request->risk - 1);
+        lost.reason = (enum reason)(request->risk - 1);
     if (request->unwanted)
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
-        request_deliver(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason},
-                        now_ns);
+        request_deliver(registry, request, &lost, now_ns);
     history_note_cooling(registry, request, now_ns);
     request_detach(registry, request);
     wait_queue_hand_back(registry, request,

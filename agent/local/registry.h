@@ -165,6 +165,9 @@ struct request *registry_ask(struct registry *registry, struct session *session,
 void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
                         const struct quota_rule_use max[RULES_MAX + 1]);
 
+/* The number of leases and waiting requests with a ttl above this one. */
+uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms);
+
 /* False: the session, or its user, has too many requests under way, and no request of any kind may be taken
  * from it. The sink's ready() follows. */
 bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid);

@@ -123,7 +123,7 @@ struct request_outcome {
     enum request_outcome_kind kind;
     enum reason reason;
     const char *error; /* "BUSY", … */
-    const char *text;
+    const char *text;  /* at-risk, lost: a sentence instead of the reason's, with its NUL; or NULL */
     size_t text_length;
     const struct round_trace *trace; /* how the nodes answered; NULL: unknown */
 };

@@ -141,10 +141,14 @@ def test_reload():
     client = agent.client()
     grant = client.acquire("reloaded", "TTL", 1000)
     begins(client.acquire("x", "TTL", 35000), "BADARG", "a ttl above max_ttl")
+    client.acquire("long", "TTL", 30000)
     agent.write_config('max_ttl = "20s"\ndefault_ttl = "5s"')
     reload(agent)
     begins(client.acquire("x", "TTL", 25000), "BADARG", "SIGHUP applies a smaller max_ttl")
     ok("id" in client.acquire("x", "TTL", 20000), "a ttl up to the new max_ttl is granted")
+    ok("reload: 1 leases and waiting requests have a ttl above max_ttl (20000 ms): these leases are "
+       "extended until the agent restarts, and not after that" in agent.log_text(),
+       "the log has the leases that a restart would not continue")
     agent.write_config('max_ttl = "thirty"')
     agent.signal(signal.SIGHUP)
     lab.wait_for(lambda: "has mistakes" in agent.log_text(), what="the refusal")

@@ -825,6 +825,29 @@ def test_many():
     replace()
 
 
+def test_shorter_max_ttl():
+    """The next process does not allow the lease's ttl, so does not extend it: a warning at once."""
+    client, second = agent.client(3), agent.client(3)
+    grant = client.acquire("long", "TTL", 8000)
+    kept = second.acquire("kept", "TTL", 4000)
+    wait_stored(client, second)
+    agent.write_config('default_ttl = "4s"\nmax_ttl = "4s"\nnode_timeout = "1900ms"\n')
+    replace()
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "no-quorum"), "a smaller max_ttl: at-risk after the restart")
+    ok("1 leases have a ttl above max_ttl (4000 ms)" in agent.log_text(), "the log has their number")
+    ok(second.call("CHECK", kept["id"]) > 0 and quiet(second), "another lease goes on")
+    push = client.push("lost", 12)
+    equal(push[1:3], [grant["id"], "no-quorum"], "it ends at its deadline: lost, for the same reason")
+    ok("max_ttl is shorter" in push[3], "and the text has the cause")
+    ok('redlock_losses_total{reason="no-quorum"} 1\n' in lab.redlock_run(agent, "metrics")[1],
+       "the loss counts as one that the holder did not want")
+    for one in client, second:
+        one.close()
+    agent.write_config(CONFIG)
+    replace()
+
+
 def test_token_late():
     """kill -9 after a hand-off, before the nodes have the new token."""
     for i in range(50):
@@ -872,5 +895,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
-     test_store_is_tidy,
-     test_many, test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
+     test_store_is_tidy, test_many, test_shorter_max_ttl, test_without_manager, test_exactly_once,
+     test_hand_offs, test_token_late)

@@ -295,20 +295,31 @@ static void test_smaller_limits(void) {
        "rule 8: its keys may be deleted only after its deadline");
     ask_id(1, "CHECK", third);
     is_string(got(1), ":0\r\n", "CHECK of a lease that was left out is 0");
+}
 
+static void test_shorter_max_ttl(void) {
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
     uint64_t id = hold(0, "ACQUIRE job");
     uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
     replace();
+    ok(has(0, "at-risk") && has(0, ":9898\r\n$9\r\nno-quorum"),
+       "rule 13: a ttl that is not allowed any more: the holder gets at-risk, and how long the lease is "
+       "valid");
+    is_int(result.too_long, 1, "the number of such leases is for the log");
     serve();
-    is_int(keeper.n_commands, 0, "a ttl that is not allowed any more: the lease is not extended");
+    is_int(keeper.n_commands, 0, "the lease is not extended");
     ask_id(0, "CHECK", id);
     is_string(got(0), ":9898\r\n", "a lease with a ttl that is not allowed any more is held");
     pass_ms(LEFT_MS);
-    ok(has(0, "lost") && has(0, "closed"), "until its deadline, then its client gets lost");
+    ok(has(0, "lost") && has(0, "no-quorum") &&
+           has(0, "max_ttl is shorter than the lease's ttl since the agent's restart"),
+       "until its deadline, then its client gets lost, with the cause");
+    is_int((int64_t) harness.front.registry.losses[REASON_NO_QUORUM], 1, "a loss for want of an extension");
     ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->terms.ttl_ms == 5000,
        "a waiting request gets the longest ttl allowed");
+    ask(0, "HISTORY job COUNT 2");
+    ok(has(0, "at-risk") && has(0, "lost") && has(0, "max_ttl is shorter"), "the history has it, too");
 
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
@@ -318,9 +329,44 @@ static void test_smaller_limits(void) {
     ask_id(0, "BEAT", id);
     is_int(count_commands(COMMAND_BEAT, 0), 0,
            "the heartbeat of a lease that the keeper does not have is not passed on");
+    replace();
+    ok(!has(0, "at-risk"), "the process after the next one does not repeat at-risk");
     clear();
     ask_id(0, "RELEASE", id);
     is_string(got(0), ":1\r\n", "a lease with a ttl that is not allowed any more can be released");
+}
+
+/* Lost while no agent ran, at risk for another reason before, or closed by the agent. */
+static void test_ends_of_too_long(void) {
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    (void) hold(0, "ACQUIRE job");
+    harness.now_ns += (LEFT_MS + 1) * NS_PER_MS;
+    replace();
+    pass_ms(0);
+    ok(has(0, "lost") && has(0, "no-quorum"),
+       "a deadline that passes before the restart ends: lost follows");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
+    request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
+                     NULL, harness.now_ns);
+    flush(0);
+    replace();
+    ok(!has(0, "at-risk"), "at-risk is not repeated when max_hold ends the lease");
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "max-hold") && !has(0, "max_ttl"), "and max-hold stays the reason");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    (void) hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ok(disconnect_expel(&harness.sessions[0], "reads too slowly", harness.now_ns),
+       "the agent closes a session");
+    pass_ms(LEFT_MS);
+    is_int((int64_t) harness.front.registry.losses[REASON_CLOSED], 1, "then this is the reason");
 }
 
 int main(void) {
@@ -335,5 +381,7 @@ int main(void) {
     test_predecessor();
     test_predecessors();
     test_smaller_limits();
+    test_shorter_max_ttl();
+    test_ends_of_too_long();
     return done_testing();
 }

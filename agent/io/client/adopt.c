@@ -82,6 +82,10 @@ static struct shard_predecessors restore(const struct ledger_reader *reader, str
     log_event(LOG_LEVEL_NOTICE, &(struct log_fields){.event = LOG_EVENT_CONTINUED},
               "restart: continues agent %s: %u connections with %u leases; %u other connections ended",
               reader->header->agent, table->n_open, result.held, ended);
+    if (result.too_long > 0)
+        log_warning("restart: %u leases have a ttl above max_ttl (%u ms): the agent does not extend them; "
+                    "their holders get at-risk, and lost at the deadline",
+                    result.too_long, local->policy.max_ttl_ms);
     return result.predecessors;
 }
 

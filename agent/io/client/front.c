@@ -323,6 +323,17 @@ static void find_rules(struct session *session, void *userdata) {
     observe_review(session);
 }
 
+/* A next process would let such leases end at their deadlines. */
+static void warn_of_longer(const struct front *front, const struct config *fresh) {
+    unsigned longer = registry_count_longer(&front->layer.state.registry, fresh->max_ttl_ms);
+
+    if (longer > 0)
+        log_warning(
+            "reload: %u leases and waiting requests have a ttl above max_ttl (%lld ms): these leases "
+            "are extended until the agent restarts, and not after that",
+            longer, (long long) fresh->max_ttl_ms);
+}
+
 static void apply_reload(struct front *front, struct config *fresh) {
     static const struct log_fields reloaded = {.event = LOG_EVENT_RELOADED};
     const struct config *former = current_config(front);
@@ -337,6 +348,7 @@ static void apply_reload(struct front *front, struct config *fresh) {
     if (r < 0)
         log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
                     strerror(-r));
+    warn_of_longer(front, fresh);
     config_free(front->reloaded);
     front->reloaded = fresh;
     log_event(LOG_LEVEL_NOTICE, &reloaded, "reload: %s applied", front->config.config_path);

@@ -69,8 +69,8 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
     bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
-    if ((!granted && !waits) || (entry->handed && !session) || (left && now_ns >= entry->deadline_ns) ||
-        (unreported && (entry->resume || too_long)))
+    if ((!granted && !waits) || (entry->handed && !session) ||
+        (left && !session && now_ns >= entry->deadline_ns) || (unreported && (entry->resume || too_long)))
         return false;
     *ret = (struct decision){
         .session = unwanted ? NULL : session,
@@ -236,6 +236,13 @@ static struct shard_predecessors find_predecessors(const struct front_state *fro
     return predecessors;
 }
 
+static void count(struct recovery_result *result, const struct decision *decision) {
+    if (!decision->session)
+        return;
+    result->held += restore_state_is_held(decision->entry.state);
+    result->too_long += decision->entry.state == RESTORE_LEFT;
+}
+
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns) {
     struct registry *registry = &front->registry;
@@ -253,7 +260,7 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
         if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision, now_ns))
             leave_out(&result, &view.entry, now_ns);
         else
-            result.held += decision.session && restore_state_is_held(decision.entry.state);
+            count(&result, &decision);
     }
     result.predecessors = find_predecessors(front, past->reader.header, result.lost_until_ns, now_ns);
     return result;

@@ -37,7 +37,7 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->name = name;
     request->restore = entry->state;
     request->unwanted = entry->unwanted;
-    request->abandoned = entry->left;
+    request->abandoned = entry->left && !session;
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
@@ -57,13 +57,32 @@ struct request *restore_request(struct registry *registry, struct session *sessi
 
 /* --- starting --- */
 
+/* Its ttl is longer than max_ttl now. The end of max_hold may be nearer. */
+static bool is_too_long(const struct request *request) {
+    return request->restore == RESTORE_LEFT && !request->abandoned && request->risk != 1 + REASON_MAX_HOLD;
+}
+
+const char *restore_loss_text(const struct request *request) {
+    return is_too_long(request) ? "max_ttl is shorter than the lease's ttl since the agent's restart" : NULL;
+}
+
+static void announce_loss(struct registry *registry, struct request *request, instant_ns now_ns) {
+    bool known = request->risk == 1 + REASON_NO_QUORUM;
+    const struct request_outcome outcome = {
+        .kind = OUTCOME_AT_RISK, .reason = REASON_NO_QUORUM, .text = restore_loss_text(request)};
+
+    request->risk = 1 + REASON_NO_QUORUM;
+    if (!known)
+        request_deliver(registry, request, &outcome, now_ns);
+}
+
 /* A client that has read its grant need not have read what came later. */
 static void start_held(struct registry *registry, struct request *request, instant_ns now_ns) {
     bool has_read = request->read_until_ns == INSTANT_NEVER;
 
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
-    if (!has_read)
+    if (!has_read && request->restore != RESTORE_LEFT)
         request_await_reading(registry, request, now_ns);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request)) {
@@ -72,6 +91,8 @@ static void start_held(struct registry *registry, struct request *request, insta
     }
     if (!request->session && !request->unwanted && !request->abandoned)
         request_linger(registry, request, now_ns);
+    if (is_too_long(request))
+        announce_loss(registry, request, now_ns);
 }
 
 static void put_behind_held(struct request *request) {
@@ -201,7 +222,7 @@ static void await_found(struct registry *registry, struct request *request, inst
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);
     request->unwanted = true;
-    if (request->abandoned) { /* no search is under way */
+    if (request->restore == RESTORE_LEFT) { /* no search is under way */
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
     } else if (is_not_found(request)) {

@@ -16,7 +16,7 @@ struct restore_entry {
     uint64_t id;
     enum restore_state state;
     bool unwanted; /* held, and no client uses the lease: delete its keys */
-    bool left;     /* held, and not extended: its client is out of reach, or forfeited extensions */
+    bool left;     /* held, and not extended: its client is out of reach, or max_ttl is shorter now */
     bool read;     /* held, and the client has read the grant */
     uint8_t risk;  /* 1 + enum reason: the client got `at-risk` */
     uint16_t handoffs;
@@ -33,8 +33,9 @@ struct request *restore_request(struct registry *registry, struct session *sessi
                                 const struct registry_ask *ask, const struct restore_entry *entry);
 
 /* Starts all requests: queues waiting ones in the order of their arrival, and searches for held leases at
- * the nodes, which extends them. Sessions get no push for that. The keepers must know the former processes
- * (shard_succeed), and the next process must know this one: the new ledger must be published. */
+ * the nodes, which extends them. Sessions get no push for that; only a holder whose lease is not extended
+ * any more gets `at-risk`. The keepers must know the former processes (shard_succeed), and the next process
+ * must know this one: the new ledger must be published. */
 void restore_start(struct registry *registry, instant_ns now_ns);
 
 /* The unanswered requests of the former process are served. */
@@ -45,6 +46,9 @@ void restore_end(struct registry *registry, instant_ns now_ns);
 static inline bool restore_is_searching(const struct request *request) {
     return request->restore == RESTORE_REPORTED || request->restore == RESTORE_ACQUIRED;
 }
+
+/* The sentence for the holder when the lease ends at its deadline; NULL: that of the reason. */
+const char *restore_loss_text(const struct request *request);
 
 /* The search found the lease. */
 void restore_found(struct registry *registry, struct request *request, instant_ns deadline_ns,
