@@ -11,13 +11,19 @@
 #include "local/resume-token.h"
 #include "local/wait-queue.h"
 
-/* A push about this request: its kind, the request's id, then `items` more. */
-static struct resp_writer begin_push(const struct request *request, const char *kind, size_t items) {
-    const struct session *session = request->session;
+/* A push about the request with this id: its kind, the id, then `items` more. */
+static struct resp_writer begin_push_of(const struct session *session, uint64_t id, const char *kind,
+                                        size_t items) {
     struct resp_writer writer = reply_begin_push(session, kind, 2 + items);
 
-    resp_put_integer(&writer, (int64_t) registry_id(&session->front->registry, request));
+    resp_put_integer(&writer, (int64_t) id);
     return writer;
+}
+
+static struct resp_writer begin_push(const struct request *request, const char *kind, size_t items) {
+    const struct session *session = request->session;
+
+    return begin_push_of(session, registry_id(&session->front->registry, request), kind, items);
 }
 
 /* The map of ACQUIRE's reply. */
@@ -79,6 +85,14 @@ static void put_reason(const struct request *request, const struct request_outco
         rejection_text_hidden(request, now_ns, text);
 }
 
+static void push_failed(struct session *session, uint64_t id, const char *error, const char *text) {
+    struct resp_writer writer = begin_push_of(session, id, "failed", 1);
+
+    reply_count_rejection(session->front, error);
+    reply_put_text(&writer, text);
+    reply_send(session, &writer);
+}
+
 static void deliver_failed(const struct request *request, const struct request_outcome *outcome,
                            instant_ns now_ns) {
     struct session *session = request->session;
@@ -91,11 +105,8 @@ static void deliver_failed(const struct request *request, const struct request_o
         reply_error(session, outcome->error, "%s", reason);
         return;
     }
-    struct resp_writer writer = begin_push(request, "failed", 1);
-    reply_count_rejection(session->front, outcome->error);
     (void) snprintf(text, sizeof(text), "%s %s", outcome->error, reason);
-    reply_put_text(&writer, text);
-    reply_send(session, &writer);
+    push_failed(session, registry_id(&session->front->registry, request), outcome->error, text);
 }
 
 /* Only RELEASE is answered; a withdrawal is not. */
@@ -108,13 +119,26 @@ static void deliver_released(const struct request *request) {
     reply_integer(session, 1);
 }
 
-void outcome_push_lost(const struct request *request, enum reason reason, const char *text) {
-    if (!session_takes_pushes(request->session))
+static void push_lost(struct session *session, uint64_t id, enum reason reason, const char *text) {
+    if (!session_takes_pushes(session))
         return;
-    struct resp_writer writer = begin_push(request, "lost", 2);
+    struct resp_writer writer = begin_push_of(session, id, "lost", 2);
     reply_put_text(&writer, reply_reason_word(reason));
     reply_put_text(&writer, text);
-    reply_send(request->session, &writer);
+    reply_send(session, &writer);
+}
+
+void outcome_push_lost(const struct request *request, enum reason reason, const char *text) {
+    push_lost(request->session, registry_id(&request->session->front->registry, request), reason, text);
+}
+
+void outcome_push_left_out(struct session *session, uint64_t id, bool held) {
+    if (held) {
+        session->front->registry.losses[REASON_NO_QUORUM]++;
+        push_lost(session, id, REASON_NO_QUORUM, "the restarted agent does not continue the lease");
+    } else {
+        push_failed(session, id, "NOQUORUM", "NOQUORUM the restarted agent does not continue the request");
+    }
 }
 
 static int64_t validity_ms(const struct request *request, instant_ns now_ns) {

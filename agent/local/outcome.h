@@ -10,3 +10,6 @@ void outcome_deliver(struct request *request, const struct request_outcome *outc
 
 /* Pushes `lost`, if the client takes pushes. */
 void outcome_push_lost(const struct request *request, enum reason reason, const char *text);
+
+/* Pushes the end of a lease, or of a request that waits, of a former process that is not restored. */
+void outcome_push_left_out(struct session *session, uint64_t id, bool held);

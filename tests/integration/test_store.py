@@ -825,6 +825,30 @@ def test_many():
     replace()
 
 
+def test_fewer_leases():
+    """The next process allows fewer leases than there are, and needs more slots than that: all go on with
+    their ids, and no more are granted."""
+    count = 4200  # the smallest registry has 4,096 slots
+    agent.write_config(CONFIG + "max_leases = 8192\n")
+    replace()
+    client = agent.client(3)
+    for begin in range(0, count, 300):
+        client.send_raw(b"".join(b"ACQUIRE few-%d ASYNC\r\n" % i for i in range(begin, begin + 300)))
+        replies = [client.reply() for _ in range(300)]
+        ids = [client.push("granted")[1] for _ in range(300)]
+        assert sorted(ids) == sorted(reply[1] for reply in replies)
+    wait_stored(client)
+    agent.write_config(CONFIG + "max_leases = 1000\n")
+    replace()
+    ok(all(client.call("CHECK", one) > 0 for one in ids), "a smaller max_leases: the last 300 leases go on")
+    equal(agent.status()["leases"], count, "all of them")
+    ok(quiet(client), "and no client gets a push")
+    begins(client.call("ACQUIRE", "one-more"), "QUOTA", "but no more are granted")
+    client.close()
+    agent.write_config(CONFIG)
+    replace()
+
+
 def test_shorter_max_ttl():
     """The next process does not allow the lease's ttl, so does not extend it: a warning at once."""
     client, second = agent.client(3), agent.client(3)
@@ -895,5 +919,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
-     test_store_is_tidy, test_many, test_shorter_max_ttl, test_without_manager, test_exactly_once,
-     test_hand_offs, test_token_late)
+     test_store_is_tidy, test_many, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
+     test_exactly_once, test_hand_offs, test_token_late)

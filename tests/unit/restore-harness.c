@@ -13,6 +13,7 @@ struct keeper keeper;
 struct finds finds;
 struct ledger ledger;
 struct recovery_result result;
+uint32_t slots;
 
 static const struct ledger_size size = {.sessions = LISTENERS, .entries = ENTRIES};
 static void *memory, *past_memory;
@@ -114,6 +115,7 @@ void replace(void) {
     harness.front.policy.max_ttl_ms = finds.max_ttl_ms;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
+    slots = recovery_slots(&past.reader);
     result = recovery_run(&harness.front, &past, harness.now_ns);
     restore_start(&harness.front.registry, harness.now_ns);
     for (unsigned i = 0; i < LISTENERS; i++)

@@ -27,6 +27,7 @@ extern struct keeper keeper;
 extern struct finds finds;
 extern struct ledger ledger; /* of the present process */
 extern struct recovery_result result;
+extern uint32_t slots; /* recovery_slots() of the former process's ledger */
 
 void restore_harness_begin(void);
 

@@ -196,6 +196,7 @@ static void test_place_taken_again(void) {
     ask_id(1, "CHECK", second);
     is_string(got(1), ":9898\r\n", "its client considers it valid");
     serve();
+    ok(has(0, "lost") && !has(1, "lost"), "the client of the former one gets lost");
     ask_id(0, "RELEASE", first);
     is_string(got(0), ":0\r\n", "a released lease stays released");
 }
@@ -290,11 +291,37 @@ static void test_smaller_limits(void) {
     (void) hold(0, "ACQUIRE b");
     uint64_t third = hold(1, "ACQUIRE c");
     replace();
-    is_int(result.held, 2, "fewer leases are allowed: what finds no place is left out");
+    is_int(slots, 3, "so many slots have a place for each");
+    is_int(result.held, 2, "fewer slots: what finds no place is left out");
+    ok(has(1, "lost") && has(1, "no-quorum\r\n$47\r\nthe restarted agent does not continue the lease"),
+       "rule 13: and its holder gets lost");
+    ok(!has(0, "lost"), "the others do not");
+    is_int(result.left_out, 1, "the number is for the log");
+    is_int((int64_t) harness.front.registry.losses[REASON_NO_QUORUM], 1, "and the loss counts");
     ok(result.lost_until_ns >= harness.now_ns + LEFT_MS * NS_PER_MS,
        "rule 8: its keys may be deleted only after its deadline");
     ask_id(1, "CHECK", third);
     is_string(got(1), ":0\r\n", "CHECK of a lease that was left out is 0");
+
+    restore_harness_begin();
+    finds.requests_max = 2;
+    (void) hold(0, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    (void) wait_for(1, "ACQUIRE a WAIT -1 ASYNC");
+    ask(2, "ACQUIRE a WAIT -1");
+    replace();
+    ok(has(1, "failed") && has(1, "NOQUORUM the restarted agent does not continue the request"),
+       "rule 15: a waiting request without a place fails");
+    is_string(got(2), "", "one that is read again does not");
+
+    restore_harness_begin();
+    finds.requests_max = 2;
+    (void) hold(0, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    (void) hold(1, "ACQUIRE c");
+    finds.missing = 2;
+    replace();
+    is_int(result.left_out, 0, "nobody gets the end of a lease whose connection did not come along");
 }
 
 static void test_shorter_max_ttl(void) {

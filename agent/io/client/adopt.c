@@ -82,6 +82,10 @@ static struct shard_predecessors restore(const struct ledger_reader *reader, str
     log_event(LOG_LEVEL_NOTICE, &(struct log_fields){.event = LOG_EVENT_CONTINUED},
               "restart: continues agent %s: %u connections with %u leases; %u other connections ended",
               reader->header->agent, table->n_open, result.held, ended);
+    if (result.left_out > 0)
+        log_warning("restart: %u leases and waiting requests are not continued: their clients get lost or "
+                    "failed",
+                    result.left_out);
     if (result.too_long > 0)
         log_warning("restart: %u leases have a ttl above max_ttl (%u ms): the agent does not extend them; "
                     "their holders get at-risk, and lost at the deadline",
@@ -99,15 +103,18 @@ static void search(struct keeper_set *keepers, struct front_state *local,
     restore_start(&local->registry, clock_now_ns());
 }
 
+uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) {
+    return ledger_memory_find(inherited, &adopt->former, &adopt->reader) ? recovery_slots(&adopt->reader)
+                                                                         : 0;
+}
+
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
                 struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max) {
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */
     const struct ledger_size size = {.sessions = sessions_max,
                                      .entries = 2 * local->registry.requests_max + OBSERVATIONS_MAX};
-    struct ledger_memory former = {0};
-    struct ledger_reader reader;
     struct shard_predecessors predecessors = {0};
-    bool continues = false;
+    bool continues = adopt->former.memory;
 
     int r = fd_store_new(&adopt->store);
     if (r >= 0)
@@ -119,16 +126,15 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
-    continues = ledger_memory_find(inherited, &former, &reader);
     if (continues)
-        predecessors = restore(&reader, table, local, inherited);
+        predecessors = restore(&adopt->reader, table, local, inherited);
     else
         restore_sessions(table, NULL, inherited);
     if (!continues && inherited->n_ledgers > 0)
         log_warning("ledger of the former process: not of this version; its connections are closed, and "
                     "clients that can resume their leases do so");
     conn_adopt_finish(table);
-    ledger_memory_deinit(&former);
+    ledger_memory_deinit(&adopt->former);
     r = ledger_memory_publish(&adopt->memory, &adopt->ledger);
     if (r < 0)
         return r;
@@ -140,5 +146,6 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
 
 void adopt_end(struct adopt *adopt) {
     ledger_memory_deinit(&adopt->memory);
+    ledger_memory_deinit(&adopt->former);
     adopt->store = fd_store_free(adopt->store);
 }

@@ -12,11 +12,17 @@ struct adopt {
     struct fd_store *store;
     struct ledger ledger;
     struct ledger_memory memory;
+    struct ledger_memory former; /* of the former process, and its reader; until adopt_begin() */
+    struct ledger_reader reader;
 };
 
+/* Finds the newest inherited ledger; adopt_begin() follows. Returns how many slots the registry needs for
+ * its requests, however many leases are allowed now; 0: there is none. */
+uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
+
 /* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
- * sessions and leases of the newest inherited ledger. The keepers search for these leases. What can't be
- * restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
+ * sessions and leases of the ledger that adopt_find() has found. The keepers search for these leases. What
+ * can't be restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
  * `inherited` stays the caller's.
  *
  * 0 or a negative errno; -ENOTCONN without a service manager: then table and registry are as before. */

@@ -402,7 +402,9 @@ static int continue_sessions(struct front *front) {
 static int set_up(struct front *front) {
     static const struct poller_hooks hooks = {
         .mail = take_messages, .mail_waits = messages_wait, .settle = settle};
-    uint32_t requests_max = registry_requests_max(front->config.config->max_leases);
+    uint32_t leases = front->config.config->max_leases;
+    uint32_t former = front->config.inherited ? adopt_find(&front->adopt, front->config.inherited) : 0;
+    uint32_t requests_max = registry_requests_max(former > leases ? former : leases);
 
     int r = sd_event_new(&front->event);
     if (r >= 0)

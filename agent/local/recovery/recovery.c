@@ -5,6 +5,7 @@
 #include "base/generation.h"
 #include "core/lock-value.h"
 #include "local/observe.h"
+#include "local/outcome.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/recovery/restore.h"
 #include "local/rule-count.h"
@@ -121,13 +122,34 @@ static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now
 
 /* --- all entries --- */
 
-/* A client may consider the lease of this entry valid, and it is not restored. */
-static void leave_out(struct recovery_result *result, const struct ledger_entry *entry, instant_ns now_ns) {
+uint32_t recovery_slots(const struct ledger_reader *reader) {
+    struct ledger_reader_entry_view view;
+    uint32_t slots = 0;
+
+    for (uint32_t i = 0; i < reader->header->entries; i++) {
+        if (!ledger_reader_entry(reader, i, &view) || view.entry.kind == LEDGER_OBSERVED)
+            continue;
+        uint32_t slot = (uint32_t) (view.entry.request & (REQUESTS_MAX - 1));
+        slots = slot >= slots ? slot + 1 : slots;
+    }
+    return slots;
+}
+
+/* The entry is not restored. A client may consider its lease valid, or wait for its request. (The client of
+ * a lease that was handed off has released it, and one that does not know of its request asks again.) */
+static void leave_out(const struct recovery_past *past, const struct ledger_reader_entry_view *view,
+                      instant_ns now_ns, struct recovery_result *result) {
+    const struct ledger_entry *entry = &view->entry;
+    struct session *session = past->session(past->userdata, entry->session);
     instant_ns longest_ns = now_ns + (int64_t) TTL_MS_MAX * NS_PER_MS;
 
     if (entry->granted != 0)
         result->lost_until_ns =
             instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
+    if (!session || entry->kind == LEDGER_FREE || entry->handed)
+        return;
+    outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
+    result->left_out++;
 }
 
 /* Restored or not, its keys stay until its cooldown ends. */
@@ -139,12 +161,14 @@ static void note_cooldown(struct recovery_result *result, const struct ledger_en
 /* Two entries may have one slot: that of a request which is over, though its client does not know, and that
  * of the slot's next request. The newer one is restored. */
 static void take_slot(const struct recovery_past *past, uint32_t slot, uint32_t index,
-                      const struct ledger_entry *entry, instant_ns now_ns, struct recovery_result *result) {
+                      const struct ledger_reader_entry_view *view, instant_ns now_ns,
+                      struct recovery_result *result) {
+    const struct ledger_entry *entry = &view->entry;
     struct ledger_reader_entry_view other;
 
     if (past->order[slot] != 0 && ledger_reader_entry(&past->reader, past->order[slot] - 1, &other)) {
         bool newer = entry->request > other.entry.request;
-        leave_out(result, newer ? &other.entry : entry, now_ns);
+        leave_out(past, newer ? &other : view, now_ns, result);
         if (!newer)
             return;
     }
@@ -167,11 +191,11 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
         }
         uint64_t slot = view.entry.request & (REQUESTS_MAX - 1);
         if (slot >= front->registry.requests_max || !is_sound(&view, now_ns)) {
-            leave_out(result, &view.entry, now_ns);
+            leave_out(past, &view, now_ns, result);
             continue;
         }
         note_cooldown(result, &view.entry);
-        take_slot(past, (uint32_t) slot, i, &view.entry, now_ns, result);
+        take_slot(past, (uint32_t) slot, i, &view, now_ns, result);
     }
 }
 
@@ -258,7 +282,7 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
         if (past->order[slot] == 0 || !ledger_reader_entry(&past->reader, past->order[slot] - 1, &view))
             continue;
         if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision, now_ns))
-            leave_out(&result, &view.entry, now_ns);
+            leave_out(past, &view, now_ns, &result);
         else
             count(&result, &decision);
     }

@@ -22,11 +22,17 @@ struct recovery_past {
 struct recovery_result {
     unsigned held;            /* leases of restored sessions, */
     unsigned too_long;        /* and of these the ones with a ttl above max_ttl, which are not extended */
+    unsigned left_out;        /* leases and waiting requests of restored sessions that were not restored */
     instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
     struct shard_predecessors predecessors; /* for the keepers, before restore_start() */
 };
 
+/* The number of slots of a registry that has a place for each request of the ledger: a request keeps its id,
+ * which has its slot. */
+uint32_t recovery_slots(const struct ledger_reader *reader);
+
 /* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry
- * must be empty. The caller publishes the new ledger, then starts the requests with restore_start(). */
+ * must be empty. The session of a lease or request that finds no place, or whose entry is damaged, gets
+ * `lost` or `failed`. The caller publishes the new ledger, then starts the requests with restore_start(). */
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns);
