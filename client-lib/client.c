@@ -467,6 +467,7 @@ int64_t client_due_ns(const struct client *client) {
 
 void client_tick_resuming(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
+    observe_tick(client, now_ns);
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         lease_events_tick_resuming(client, lease);
 }
@@ -478,7 +479,7 @@ void client_end_overdue(struct client *client, int64_t now_ns) {
 }
 
 struct client_dues client_dues(const struct client *client) {
-    struct client_dues dues = {INT64_MAX, INT64_MAX};
+    struct client_dues dues = {.resume_ns = observe_due_ns(client), .deadline_ns = INT64_MAX};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         int64_t resume_ns = lease_events_resume_due_ns(lease), deadline_ns = lease_events_deadline_ns(lease);

@@ -129,14 +129,15 @@ void client_fail_requests(struct client *client);
 /* No reconnect will follow: requests fail, and the callback `disconnected` is called. */
 void client_over(struct client *client);
 
-/* For event loops: checks leases whose known deadline is near, and ends leases whose deadline has passed. */
+/* For event loops: checks leases whose known deadline is near, ends leases whose deadline has passed, and
+ * sends OBSERVE again. */
 void client_tick(struct client *client, int64_t now_ns);
 
 /* When client_tick() is due; INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
-/* The same during blocking calls: only for leases that are being resumed, or that a thread has seen expired.
- */
+/* The same during blocking calls: only for observed names, and for leases that are being resumed, or that a
+ * thread has seen expired. */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 
 /* For blocking calls that wait: ends leases whose deadline in the page has passed. To be called once the

@@ -44,11 +44,11 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
 
 void connection_rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
-    int64_t due_ns = client_due_ns(client);
-    bool wants_write = client->output_length > 0;
 
     if (connection->epoll_fd < 0)
         return;
+    int64_t due_ns = client_due_ns(client);
+    bool wants_write = client->output_length > 0;
     if (client->gone && !client->over && connection->retry_ns < due_ns)
         due_ns = connection->retry_ns;
     if (due_ns < connection->timer_ns) {
@@ -300,7 +300,7 @@ static void end_overdue(struct redlock *connection, const bool *what, bool wante
         client_end_overdue(&connection->client, connection_now_ns());
 }
 
-int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
+static int run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
     for (;;) {
@@ -336,6 +336,14 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
         else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
             (void) connection_receive(connection);
     }
+}
+
+int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
+    int error = run_until(connection, what, wanted, until_ns);
+
+    if (connection->client.observed) /* the call may have read a push after which OBSERVE is due */
+        connection_rearm(connection);
+    return error;
 }
 
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {

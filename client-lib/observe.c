@@ -11,8 +11,9 @@ enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32, NAME_BYTES_MAX = 51
 
 struct observe_name {
     struct observe_name *next;
-    struct client_reply reply; /* to OBSERVE at a new agent */
-    int64_t retry_ns;          /* when to send OBSERVE again after a refusal; 0: not refused */
+    struct client_reply reply; /* to the last OBSERVE that this file sent; done while there is none */
+    bool doubtful;             /* the agent has pushed `unknown`: the subscription may have ended */
+    int64_t retry_ns;          /* when to send OBSERVE again after that, or after a refusal; 0: not set */
     bool reported;             /* leadership, fence and holder were passed to the callback */
     enum redlock_leadership leadership;
     uint64_t fence;
@@ -120,16 +121,19 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
     value_copy(value_get(map, n_tokens - 3, "host"), host, sizeof(host), NULL);
     value_copy(value_get(map, n_tokens - 3, "data"), data, sizeof(data), &sighting.data_length);
     value_copy(value_get(map, n_tokens - 3, "type"), type, sizeof(type), NULL);
+    entry->doubtful = sighting.leadership == REDLOCK_LEADER_UNKNOWN;
+    entry->retry_ns = 0;
     report(client, entry, &sighting);
 }
 
-/* --- reconnects --- */
+/* --- OBSERVE again --- */
 
 static void send_observe(struct client *client, struct observe_name *entry, int64_t now_ns) {
     const struct resp_token items[] = {{.text = "OBSERVE", .length = 7},
                                        {.text = entry->name, .length = strlen(entry->name)}};
 
     entry->reply = (struct client_reply){0};
+    entry->doubtful = false;
     entry->retry_ns = 0;
     entry->reply.error = client_request(client, KIND_OTHER, items, 2, NULL, &entry->reply, now_ns);
     entry->reply.done = entry->reply.error != REDLOCK_OK;
@@ -151,9 +155,15 @@ static bool was_refused(const struct observe_name *entry) {
     return entry->reply.done && entry->reply.error != REDLOCK_OK;
 }
 
+/* With the reply 0 or 1 there is a subscription, whose end is pushed again: one OBSERVE for each `unknown`.
+ */
+static bool wants_observe(const struct observe_name *entry) {
+    return was_refused(entry) || (entry->doubtful && entry->reply.done);
+}
+
 void observe_tick(struct client *client, int64_t now_ns) {
     for (struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next) {
-        if (!was_refused(entry))
+        if (!wants_observe(entry))
             continue;
         if (entry->retry_ns == 0) {
             report_unknown(client, entry);
@@ -168,7 +178,7 @@ int64_t observe_due_ns(const struct client *client) {
     int64_t due_ns = INT64_MAX;
 
     for (const struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next)
-        if (was_refused(entry) && entry->retry_ns < due_ns)
+        if (wants_observe(entry) && entry->retry_ns < due_ns)
             due_ns = entry->retry_ns > 0 ? entry->retry_ns : 1; /* 0 disarms a timer */
     return due_ns;
 }
@@ -188,6 +198,7 @@ int observe_add(struct client *client, const char *name) {
     if (!entry)
         return REDLOCK_NO_MEMORY;
     memcpy(entry->name, name, length + 1);
+    entry->reply.done = true;
     entry->next = client->observed;
     client->observed = entry;
     return 1;

@@ -22,7 +22,8 @@ void observe_back(struct client *client, int64_t now_ns);
 /* No agent for the answer time-out: all names have an unknown leader. */
 void observe_away(struct client *client);
 
-/* Sends OBSERVE again where a new agent refused for lack of room. */
+/* Sends OBSERVE again, a second later, where the agent refused it or pushed `unknown`, as it does when its
+ * rules end a subscription. Observers notice by this that they may observe again. */
 void observe_tick(struct client *client, int64_t now_ns);
 int64_t observe_due_ns(const struct client *client);
 

@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
+import subprocess
 
 import lab
 from tap import begins, equal, main, ok, skip
@@ -268,9 +270,39 @@ def test_reload():
         client.close()
 
 
+def reload(rules):
+    agent.write_config(rules)
+    agent.process.send_signal(signal.SIGHUP)
+
+
+def test_right_taken_and_given_back():
+    alice, root = client_of(ALICE), agent.client(3)
+    reload(RULES)
+    lab.wait_for(lambda: alice.call("OBSERVE", "deploy/other") == 1, what="the first rules")
+    watch = lab.spawn(["setpriv", "--reuid=%d" % ALICE, "--clear-groups", lab.REDLOCK, "--socket",
+                       agent.socket_path, "watch", "--json", "deploy/seen"], stdout=subprocess.PIPE,
+                      text=True)
+
+    def state():
+        readable, _, _ = select.select([watch.stdout], [], [], 10 * lab.SCALE)
+        return json.loads(watch.stdout.readline())["state"] if readable else "no line"
+
+    equal(state(), "free", "redlock watch of Alice")
+    reload(RULES.replace("users = {%d}" % ALICE, "users = {%d}" % BOB))
+    equal(state(), "unknown", "a reload takes the right")
+    reload(RULES)
+    equal(state(), "free", "once she has it again, the library observes again")
+    root.acquire("deploy/seen")
+    equal(state(), "held", "and she gets the next change")
+    lab.end_process(watch)
+    for client in (alice, root):
+        client.close()
+
+
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas,
-         test_many_users, test_observed_names, test_whoami, test_counts_after_reload, test_reload)
+         test_many_users, test_observed_names, test_whoami, test_counts_after_reload, test_reload,
+         test_right_taken_and_given_back)
 else:
     skip("rights of users", "only root can become other users")
     main()

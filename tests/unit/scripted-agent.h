@@ -20,7 +20,7 @@ extern struct scripted {
     _Atomic bool breaks_at_release; /* in place of a reply the last request gets its grant, and the
                                        connection breaks */
     /* Requests received. */
-    _Atomic unsigned acquires, checks, releases, resumes;
+    _Atomic unsigned acquires, checks, releases, resumes, observes;
     _Atomic uint64_t id; /* of the last lease */
 } scripted;
 

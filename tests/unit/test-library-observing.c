@@ -1,0 +1,211 @@
+/* Observers whose subscription may have ended: the library sends OBSERVE again, a second after the push
+ * `unknown` or a refusal, and not otherwise. */
+
+#include <poll.h>
+
+#include "client.h"
+#include "deadline-view.h"
+#include "library-harness.h"
+#include "observe.h"
+#include "tap.h"
+
+#define OBSERVE "*2\r\n$7\r\nOBSERVE\r\n$3\r\njob\r\n"
+#define PUSH(state) ">3\r\n$6\r\nleader\r\n$3\r\njob\r\n%1\r\n$5\r\nstate\r\n" state "\r\n"
+
+static const char unknown[] = PUSH("$7\r\nunknown"), none[] = PUSH("$4\r\nfree");
+
+/* --- with virtual time --- */
+
+static struct deadline_view view;
+static struct client client;
+static struct client_reply first;
+static int64_t now_ns;
+static char states[16]; /* a letter for each report */
+
+static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
+    static const char letters[] = {
+        [REDLOCK_LEADER_UNKNOWN] = 'u', [REDLOCK_LEADER_NONE] = 'f', [REDLOCK_LEADER_HELD] = 'h'};
+    size_t length = strlen(states);
+
+    (void) connection;
+    (void) userdata;
+    if (length + 1 < sizeof(states))
+        states[length] = letters[sighting->leadership];
+}
+
+static void receive(const char *bytes) {
+    size_t length = strlen(bytes);
+    char *room = client_input_room(&client, length);
+
+    if (!room)
+        abort();
+    memcpy(room, bytes, length);
+    if (client_received(&client, length, now_ns) != REDLOCK_OK)
+        abort();
+}
+
+/* What was to be sent until now. */
+static const char *sent(void) {
+    static char text[1024];
+    size_t length = client.output_length;
+
+    if (length >= sizeof(text))
+        abort();
+    if (length > 0)
+        memcpy(text, client.output, length);
+    text[length] = '\0';
+    client_sent(&client, length);
+    return text;
+}
+
+static const char *sent_after(int64_t ns) {
+    now_ns += ns;
+    client_tick(&client, now_ns);
+    return sent();
+}
+
+/* A client that observes "job", which is free. */
+static void begin(void) {
+    static const struct resp_token items[] = {{.text = "OBSERVE", .length = 7},
+                                              {.text = "job", .length = 3}};
+
+    now_ns = 1000 * NS_PER_S;
+    first = (struct client_reply){0};
+    memset(states, 0, sizeof(states));
+    if (client_init(&client, NULL, &view) != REDLOCK_OK)
+        abort();
+    client.callbacks.leader = on_leader;
+    is(observe_add(&client, "job"), 1);
+    is(client_request(&client, KIND_OTHER, items, 2, NULL, &first, now_ns), REDLOCK_OK);
+    is_string(sent(), OBSERVE, "OBSERVE, as redlock_observe() sends it");
+    is_string(sent_after(NS_PER_S), "", "while its reply is pending there is no other");
+    receive(":1\r\n");
+    receive(none);
+    is(client_due_ns(&client), INT64_MAX);
+}
+
+static void test_nodes_away(void) {
+    begin();
+    receive(unknown);
+    is_string(sent_after(0), "", "not at once after `unknown`");
+    is(client_due_ns(&client), now_ns + NS_PER_S);
+    is_string(sent_after(NS_PER_S - 1), "", "nor a nanosecond before its time");
+    is_string(sent_after(1), OBSERVE, "but then");
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(10 * NS_PER_S), "", "not again while the reply is pending");
+    receive(":0\r\n");
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(10 * NS_PER_S), "", "nor after it: there is a subscription, whose end is pushed");
+    receive(none);
+    receive(unknown);
+    receive(none);
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(10 * NS_PER_S), "", "nor for a state that is known again");
+    is_string(states, "fufuf", "all were reported");
+    client_deinit(&client);
+}
+
+static void test_right_taken(void) {
+    begin();
+    receive(unknown);
+    (void) sent_after(0);
+    is_string(sent_after(NS_PER_S), OBSERVE, "a second after `unknown`");
+    for (int i = 0; i < 3; i++) {
+        receive("-DENIED no rule allows it\r\n");
+        is_string(sent_after(0), "", "a refusal");
+        is(client_due_ns(&client), now_ns + NS_PER_S);
+        is_string(sent_after(NS_PER_S), OBSERVE, "and again after a second");
+    }
+    receive(":1\r\n");
+    receive(none);
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(states, "fuf", "with the right, the state comes again");
+    receive(unknown);
+    (void) sent_after(0);
+    is(client_due_ns(&client), now_ns + NS_PER_S);
+    is_string(sent_after(NS_PER_S), OBSERVE, "as after the first `unknown`");
+    receive(unknown);
+    receive(":1\r\n");
+    (void) sent_after(0);
+    is_string(sent_after(NS_PER_S), OBSERVE, "also if that was pushed before the reply");
+    client_deinit(&client);
+}
+
+static void test_unobserved(void) {
+    begin();
+    receive(unknown);
+    (void) sent_after(0);
+    is(observe_remove(&client, "job"), 1);
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(NS_PER_S), "", "a name that is no longer observed");
+    is(observe_add(&client, "job"), 1);
+    receive(unknown);
+    (void) sent_after(0);
+    is_string(sent_after(NS_PER_S), OBSERVE, "a request under way");
+    is(observe_remove(&client, "job"), 1);
+    receive("-DENIED no rule allows it\r\n");
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(NS_PER_S), "", "nor after the reply");
+    client_deinit(&client);
+}
+
+static void test_disconnected(void) {
+    begin();
+    receive(unknown);
+    (void) sent_after(0);
+    client_disconnected(&client, REDLOCK_AGENT_AWAY, "", now_ns);
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(NS_PER_S), "", "nothing while there is no agent");
+    client_back(&client, now_ns);
+    ok(strstr(sent(), OBSERVE), "a new agent gets OBSERVE at once");
+    receive("%0\r\n");
+    receive(":1\r\n");
+    is(client_due_ns(&client), INT64_MAX);
+    is_string(sent_after(NS_PER_S), "", "and once");
+    client_deinit(&client);
+}
+
+static void test_blocking(void) {
+    begin();
+    receive(unknown);
+    client_tick_resuming(&client, now_ns);
+    is(client_dues(&client).resume_ns, now_ns + NS_PER_S);
+    now_ns += NS_PER_S;
+    client_tick_resuming(&client, now_ns);
+    is_string(sent(), OBSERVE, "blocking calls send it, too");
+    is(client_dues(&client).resume_ns, INT64_MAX);
+    client_deinit(&client);
+}
+
+/* --- with an agent --- */
+
+/* A blocking call reads the push: the event loop wakes up all the same. */
+static void test_event_loop(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    is(redlock_observe(connection, "job"), REDLOCK_OK);
+    struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    scripted_send("%s", unknown);
+    ok(redlock_check(lease) > 0, "a blocking call");
+    int64_t pushed_ns = boottime_ns();
+    while (scripted.observes < 2 && poll(&fd, 1, TIMEOUT_MS) == 1 &&
+           redlock_dispatch(connection) == REDLOCK_OK)
+        continue;
+    is(scripted.observes, 2);
+    ok(boottime_ns() - pushed_ns > 900 * NS_PER_MS, "the event loop sends OBSERVE after about a second");
+    redlock_close(connection);
+}
+
+int main(void) {
+    test_nodes_away();
+    test_right_taken();
+    test_unobserved();
+    test_disconnected();
+    test_blocking();
+    test_event_loop();
+    scripted_die();
+    return done_testing();
+}
