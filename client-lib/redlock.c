@@ -1,121 +1,17 @@
+/* The calls of redlock.h on leases, but for event loops; see redlock_acquire(3) and redlock_valid(3). */
 #include "redlock.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "client.h"
 #include "connection-internal.h"
 #include "lease.h"
-#include "spin-wait.h"
 #include "request.h"
-#include "deadline-view.h"
+#include "spin-wait.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define NS_PER_MS INT64_C(1000000)
-#define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
-
-/* A client must read a grant within two seconds, also while it opens another connection. */
-enum { ANSWER_TIMEOUT_MS = 10000, CONNECT_MS = 1500 };
-
-/* --- connections --- */
-
-/* A page that the kernel zeroes in a forked child: a system call such as getpid() would cost more. */
-static int make_fork_guard(struct redlock *connection) {
-    size_t bytes = (size_t) sysconf(_SC_PAGESIZE);
-    void *guard = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (guard == MAP_FAILED)
-        return REDLOCK_NO_MEMORY;
-    connection->is_ours = guard;
-    if (madvise(guard, bytes, MADV_WIPEONFORK) < 0)
-        return REDLOCK_SYSTEM;
-    *connection->is_ours = 1;
-    return REDLOCK_OK;
-}
-
-static void free_connection(struct redlock *connection) {
-    if (connection->epoll_fd >= 0)
-        (void) close(connection->epoll_fd);
-    if (connection->timer_fd >= 0)
-        (void) close(connection->timer_fd);
-    if (connection->fd >= 0)
-        (void) close(connection->fd);
-    if (connection->received_fd >= 0)
-        (void) close(connection->received_fd);
-    if (connection->is_ours)
-        (void) munmap((void *) (uintptr_t) connection->is_ours, (size_t) sysconf(_SC_PAGESIZE));
-    client_deinit(&connection->client);
-    deadline_view_close(&connection->view);
-    free(connection->socket_path);
-    free(connection);
-}
-
-EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
-    static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
-    struct client_reply reply = {0};
-
-    if (!ret)
-        return REDLOCK_BAD_ARGUMENT;
-    struct redlock *connection = calloc(1, sizeof(*connection));
-    if (!connection)
-        return REDLOCK_NO_MEMORY;
-    *connection = (struct redlock){.owner = getpid(),
-                                   .fd = -1,
-                                   .epoll_fd = -1,
-                                   .timer_fd = -1,
-                                   .received_fd = -1,
-                                   .timer_ns = INT64_MAX,
-                                   .answer_timeout_ms = ANSWER_TIMEOUT_MS,
-                                   .retry_delay_ms = RETRY_MS_MIN,
-                                   .connected_ns = connection_now_ns()};
-    if (!socket_path)
-        socket_path = secure_getenv("REDLOCK_SOCKET");
-    int error = client_init(&connection->client, connection, &connection->view);
-    if (error == REDLOCK_OK)
-        error = make_fork_guard(connection);
-    connection->socket_path = strdup(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET);
-    if (error == REDLOCK_OK && !connection->socket_path)
-        error = REDLOCK_NO_MEMORY;
-    if (error == REDLOCK_OK)
-        error = connection_open(connection->socket_path, CONNECT_MS * NS_PER_MS, &connection->fd);
-    if (error == REDLOCK_OK) {
-        error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
-        if (error == REDLOCK_AGENT_AWAY)
-            errno = ECONNRESET; /* the agent has closed the connection */
-    }
-    if (error != REDLOCK_OK) {
-        int saved_errno = errno;
-        free_connection(connection);
-        errno = saved_errno;
-        return error;
-    }
-    *ret = connection;
-    return REDLOCK_OK;
-}
-
-/* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed. */
-EXPORT void redlock_close(struct redlock *connection) {
-    if (connection && connection_enter(connection) != REDLOCK_IN_USE)
-        free_connection(connection);
-}
-
-EXPORT void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms) {
-    if (connection)
-        connection->answer_timeout_ms = timeout_ms < 1                       ? 1
-                                        : timeout_ms < ANSWER_TIMEOUT_MS_MAX ? timeout_ms
-                                                                             : ANSWER_TIMEOUT_MS_MAX;
-}
-
-EXPORT const char *redlock_error_text(const struct redlock *connection) {
-    return connection ? connection->client.error_text : "";
-}
-
-/* --- leases --- */
 
 static int request(struct redlock *connection, const char *name, const struct redlock_options *given,
                    struct client_reply *reply, struct redlock_options *options, struct redlock_lease **ret) {

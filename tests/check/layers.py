@@ -13,7 +13,8 @@ SOURCE = sys.argv[1]
 # What a pure layer may have from the C library: no clock, descriptor, thread, allocation or log.
 PURE_SYSTEM = {"assert.h", "inttypes.h", "limits.h", "stdalign.h", "stdarg.h", "stdbool.h", "stddef.h",
                "stdint.h", "stdio.h", "string.h"}
-LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connection.h", "connection-internal.h",
+LIBRARY = ("resp.h", "agent-clock.h", "client.h", "redlock.h", "connect.h", "connection.h",
+           "connection-internal.h",
            "deadline-view.h", "lease.h", "lease-events.h", "observe.h", "request.h", "sized.h",
            "spin-budget.h", "spin-wait.h", "value.h")
 COMMAND = tuple(name for name in os.listdir(os.path.join(SOURCE, "client-lib", "cli"))
@@ -34,6 +35,7 @@ LAYERS = {
     "agent": (("base/", "io/", "config/config.h", "dev/dev.h"), None),
     "client-lib": (LIBRARY, None),
     "client-lib/cli": (LIBRARY + COMMAND, None),
+    "client-lib/metrics": (("connect.h", "connection.h", "http-client.h"), None),
 }
 
 # Where more care is due than a directory shows.

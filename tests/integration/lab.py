@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 import leftovers  # noqa: E402
@@ -379,6 +380,27 @@ class Proxy:
         for pair in self.connections:
             hang_up(*pair)
         self.connections = []
+
+
+class Between(Proxy):
+    """A proxy between a command and the agent: before a request with this word is forwarded, calls `act`.
+    What that returns is the answer; nothing: the request is forwarded."""
+
+    def __init__(self, agent, word, act):
+        self.word, self.act = word, act
+        super().__init__(types.SimpleNamespace(name="agent", socket_path=agent.socket_path))
+
+    def _forward(self, source, sink, swallowed):
+        try:
+            while data := source.recv(65536):
+                answer = self.act() if swallowed == "deaf" and self.word in data else None
+                if answer:
+                    source.sendall(answer)
+                else:
+                    sink.sendall(data)
+        except OSError:
+            pass
+        hang_up(source, sink)
 
 
 class FakeNode:

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import time
-import types
 
 import lab
 from tap import begins, equal, main, ok, skip, within
@@ -585,27 +584,6 @@ def test_aliases():
     equal(lab.redlock_run(agent, "help", "nonsense")[0], 64, "help on nothing: 64")
 
 
-class Between(lab.Proxy):
-    """A proxy between a command and the agent: before a request with this word is forwarded, calls `act`.
-    What that returns is the answer; nothing: the request is forwarded."""
-
-    def __init__(self, agent, word, act):
-        self.word, self.act = word, act
-        super().__init__(types.SimpleNamespace(name="agent", socket_path=agent.socket_path))
-
-    def _forward(self, source, sink, swallowed):
-        try:
-            while data := source.recv(65536):
-                answer = self.act() if swallowed == "deaf" and self.word in data else None
-                if answer:
-                    source.sendall(answer)
-                else:
-                    sink.sendall(data)
-        except OSError:
-            pass
-        lab.hang_up(source, sink)
-
-
 def test_failing_output():
     script = lab.spawn(["sleep", "100"])
     for words in (["--version"], ["--help"], ["help", "run"], ["status"], ["nodes"], ["leases"], ["check"],
@@ -660,7 +638,7 @@ def test_output_without_reader():
         if len(samples) == 2:
             os.close(reader.pop())
 
-    equal(without_reader(Between(agent, b"LATEST", end_reader), "top", reader=reader), (0, ""),
+    equal(without_reader(lab.Between(agent, b"LATEST", end_reader), "top", reader=reader), (0, ""),
           "top whose reader ends just before the first block: 0")
     equal((len(samples), reader), (2, []), "after two samples")
 
@@ -716,7 +694,7 @@ def test_check():
 
 
 def test_grace_at_an_older_agent():
-    older = Between(agent, b"WHOAMI", lambda: b"-ERR unknown command 'WHOAMI'\r\n")
+    older = lab.Between(agent, b"WHOAMI", lambda: b"-ERR unknown command 'WHOAMI'\r\n")
     equal(lab.redlock_run(older, "run", "--grace", "9s", "graceful", "--", "echo", "run")[:2], (0, "run\n"),
           "--grace with an agent that has no WHOAMI: the command runs")
 
@@ -726,12 +704,12 @@ def test_check_without_release():
     for status, answer, reason in ((69, "DRAINING it stops", "the agent is stopping: it stops"),
                                    (75, "NOQUORUM a of 3", "no quorum of the Redis nodes: a of 3"),
                                    (77, "DENIED not you", "not allowed to this user: not you")):
-        refusing = Between(agent, b"RELEASE", lambda: b"-%s\r\n" % answer.encode())
+        refusing = lab.Between(agent, b"RELEASE", lambda: b"-%s\r\n" % answer.encode())
         got, _, errors = lab.redlock_run(refusing, "check", "--lease", "x")
         equal((got, errors), (status, "redlock: x: %s\n" % reason),
               "%s at the release: %d" % (answer, status))
     dying = lab.Agent(nodes, 'default_ttl = "1500ms"\nnode_timeout = "700ms"')
-    status, _, errors = lab.redlock_run(Between(dying, b"RELEASE", dying.kill), "check", "--lease", "y")
+    status, _, errors = lab.redlock_run(lab.Between(dying, b"RELEASE", dying.kill), "check", "--lease", "y")
     equal(status, 69, "an agent that dies just before the release: 69")
     ok("the agent is not reachable" in errors, errors.strip())
 

@@ -1,9 +1,11 @@
 """METRICS as OpenMetrics text, over HTTP, and as Debian's Prometheus sees it: the queries of the dashboard
 and the alerts of units/metrics."""
 
+import concurrent.futures
 import json
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
@@ -16,7 +18,7 @@ import urllib.request
 import lab
 import openmetrics
 from clocknode import ClockNode
-from tap import begins, equal, main, note, ok
+from tap import begins, equal, main, note, ok, within
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "..", "..")
@@ -141,15 +143,73 @@ def test_http():
     ok('href="/metrics"' in get(port, "/")[2], "the page at / leads there")
     equal(get(port, "/other")[0], 404, "another path")
     equal(get(port, "/metrics", "POST")[0], 405, "another method")
-    slow = socket.create_connection(("127.0.0.1", port))
-    slow.sendall(b"GET /metrics HT")
-    equal(get(port, "/metrics")[0], 200, "a client that sends half a request delays no other")
-    slow.close()
     lone, process = start_program(lab.path("nothing.sock"))
     status, _, text = get(lone, "/metrics")
     ok(status == 503 and "no agent there" in text, "without an agent 503, and why: %s" % text.strip())
     process.terminate()
     equal(process.wait(10), 0, "SIGTERM ends it")
+
+
+def refused(answer):
+    """The text with which a scrape fails that gets this answer to METRICS."""
+    refusing, process = start_program(lab.Between(agent, b"METRICS", lambda: answer).socket_path)
+    status, _, text = get(refusing, "/metrics")
+    equal(status, 503, "503: " + text.strip())
+    lab.end_process(process)
+    return text
+
+
+def test_http_refused():
+    needs = "needs redlockd 0.4.0 or later"
+    ok(needs in refused(b"-ERR unknown command 'METRICS'; COMMAND lists those there are\r\n"),
+       "with an agent without METRICS the text says which has it")
+    text = refused(b"-DENIED no rule allows 'metrics' to user 7\r\n")
+    ok(text.endswith("no rule allows 'metrics' to user 7\n"), "a denial stands for itself")
+
+
+def test_http_stopped_agent():
+    """Prometheus' usual time-out is 10 s, and two of them are usual, too."""
+    stuck = lab.Agent(nodes)
+    its_port, process = start_program(stuck.socket_path)
+    stuck.stop()
+    begun = lab.now()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        scrapes = [pool.submit(get, its_port, "/metrics") for _ in range(3)]
+        for scrape in scrapes:
+            status, _, text = scrape.result()
+            equal((status, text.partition(": ")[2]),
+                  (503, "the agent does not answer; is redlockd stopped, or stuck?\n"),
+                  "a scrape of a stopped agent")
+        within(lab.now() - begun, 2, 6 * lab.SCALE, "seconds until the last of three has its answer")
+    stuck.cont()
+    lab.wait_for(lambda: get(its_port, "/metrics")[0] == 200, what="a scrape")
+    lab.end_process(process)
+    stuck.terminate()
+
+
+def test_http_slow_clients():
+    """Clients that keep connections, with a byte now and then."""
+    begun = lab.now()
+    first = socket.create_connection(("127.0.0.1", port))
+    first.sendall(b"G")
+    others = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+    for client in others:
+        client.sendall(b"GET /metrics HT")
+    equal(get(port, "/metrics")[0], 200, "another client gets a place, and its answer")
+    equal(first.recv(1), b"", "the oldest had to go")
+    within(lab.now() - begun, 0, 9 * lab.SCALE, "before its time")
+
+    def ended():
+        try:
+            others[-1].sendall(b"E")
+        except OSError:
+            return True
+        return select.select([others[-1]], [], [], 0.2)[0] and others[-1].recv(1) == b""
+    lab.wait_for(ended, 20, "the end of one that sends a byte now and then")
+    within(lab.now() - begun, 9, 15 * lab.SCALE, "seconds until it has to go, too")
+    equal(get(port, "/metrics")[0], 200, "and others are served")
+    for client in (first, *others):
+        client.close()
 
 
 # --- Prometheus ---
@@ -341,7 +401,7 @@ def test_rules():
 tests = [test_reader, test_text]
 if os.path.exists(PROGRAM):
     port, program = start_program(agent.socket_path)
-    tests.append(test_http)
+    tests += [test_http, test_http_refused, test_http_stopped_agent, test_http_slow_clients]
     if shutil.which("prometheus"):
         tests += [test_rules, test_prometheus, test_alerts]
     else:
