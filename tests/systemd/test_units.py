@@ -350,6 +350,24 @@ def test_rules():
     host.must("systemctl", "restart", "redlockd.service")
 
 
+def test_metrics_elsewhere():
+    """At a boot the socket is opened before the network gives the host its address."""
+    if not os.path.exists(os.path.join(lab.BUILD, "client-lib", "redlock-metrics")):
+        skip("metrics at another address", "built without libmicrohttpd")
+        return
+    text = pages.find("redlock-metrics.service.8", "ListenStream=")
+    address = re.findall(r"ListenStream=([\d.]+):19739", text)[-1]
+    host.write("/etc/systemd/system/redlock-metrics.socket.d/override.conf", text)
+    host.must("systemctl", "daemon-reload")
+    host.run("systemctl", "start", "redlock-metrics.socket")
+    equal(host.show("redlock-metrics.socket", "ActiveState"), "active",
+          "the socket listens at an address that the host does not have yet")
+    host.must("ip", "address", "add", address + "/32", "dev", "lo")
+    read = "import urllib.request as r; print(r.urlopen('http://%s:19739/metrics').read().decode())"
+    ok("\nredlock_voting_nodes " in host.must("python3", "-c", read % address),
+       "and once it has, the metrics are there")
+
+
 def exposure():
     said = host.run("systemd-analyze", "security", "--no-pager", "redlockd.service")[1]
     return float(re.search(r"Overall exposure level for redlockd.service: ([\d.]+)", said).group(1))
@@ -426,4 +444,5 @@ if reason:
     sys.exit(0)
 main(set_up, test_activation, test_status, test_start_without_nodes, test_reload, test_journal,
      test_not_configured, test_watchdog, test_keeper_hangs, test_restart_keeps_leases,
-     test_restart_under_load, test_credentials, test_rules, test_sandbox, test_killed_test)
+     test_restart_under_load, test_credentials, test_rules,
+     test_metrics_elsewhere, test_sandbox, test_killed_test)
