@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "bless.h"
 #include "cli.h"
 #include "duration.h"
 #include "json.h"
@@ -226,36 +227,6 @@ static void print_nodes(void *userdata, const struct resp_token *tokens, size_t 
         print_node(&tokens[at], name_columns);
 }
 
-/* The agent's text names a command of the protocol. */
-static int bless_failed(struct redlock *connection, int error, const char *node) {
-    static const char unknown[] = "no node has this name";
-
-    if (error != REDLOCK_BAD_ARGUMENT ||
-        strncmp(redlock_error_text(connection), unknown, sizeof(unknown) - 1) != 0)
-        return cli_failed(connection, error, node);
-    cli_complain("%s: not blessed: %s; 'redlock nodes' lists them", node, unknown);
-    return STATUS_USAGE;
-}
-
-/* Blesses all these nodes; the exit status of the first failure. */
-static int bless(const struct cli *cli, char **nodes, int n_nodes) {
-    struct redlock *connection = NULL;
-
-    int status = cli_connect(cli, &connection);
-    if (status != STATUS_DONE)
-        return status;
-    for (int i = 0; i < n_nodes; i++) {
-        const struct resp_token items[] = {{.text = "BLESS", .length = 5},
-                                           {.text = nodes[i], .length = strlen(nodes[i])}};
-        struct client_reply reply = {0};
-        int error = connection_ask(connection, items, 2, &reply);
-        int failure = error == REDLOCK_OK ? STATUS_DONE : bless_failed(connection, error, nodes[i]);
-        status = status == STATUS_DONE ? failure : status;
-    }
-    redlock_close(connection);
-    return status;
-}
-
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock nodes [--json]\n"
@@ -266,7 +237,8 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         "Makes quarantined nodes vote at once. Safe only if they have lost no lease that may still be\n"
         "held: for example the first nodes of a fleet. A node of agents with another set of nodes\n"
         "becomes this agent's: safe only if these agents have stopped. Needs root, the agent's own user,\n"
-        "or the right 'bless'.\n";
+        "or the right 'bless'. Exits with 75 and a line for each of these nodes that does not vote within\n"
+        "2 seconds.\n";
     struct list list = {0};
     bool blesses = false;
     const struct options_row rows[] = {{"json", 0, OPTIONS_FLAG, &list.json},
@@ -280,7 +252,7 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         return STATUS_USAGE;
     }
     if (blesses)
-        return bless(cli, argv + optind, argc - optind);
+        return bless_nodes(cli, argv + optind, argc - optind);
     if (!options_end(argc, argv, 0))
         return STATUS_USAGE;
     status = cli_connect(cli, &list.listing.connection);

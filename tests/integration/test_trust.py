@@ -124,6 +124,27 @@ def test_bless():
     agent.terminate()
 
 
+def test_bless_without_effect():
+    nodes = lab.nodes(3)
+    nodes[1].kill()
+    agent = trusting(nodes, "", True)
+    agent.wait_node("c", "quarantined")
+    status, out, errors = lab.redlock_run(agent, "nodes", "--bless", "a", "b", "nonesuch", "c", "b")
+    equal((status, out), (64, ""), "an unknown node, and one that is not connected")
+    equal(errors.splitlines()[1:],
+          ["redlock: node b is still connecting: Connection refused: the blessing may not have counted: "
+           "repeat it when 'redlock nodes' shows quarantined"],
+          "the latter has a line: its state, the reason, the consequence, the next step")
+    equal({name: node["state"] for name, node in agent.node_states().items()},
+          {"a": "voting", "b": "connecting", "c": "voting"}, "the others vote when the command ends")
+    equal(lab.redlock_run(agent, "nodes", "--bless", "b")[0], 75, "75: a node is not connected")
+    nodes[1].start()
+    agent.wait_node("b", "quarantined")
+    equal(lab.redlock_run(agent, "nodes", "--bless", "b"), (0, "", ""), "repeated as the line says")
+    equal(agent.status()["voting"], 3, "it has an effect")
+    agent.terminate()
+
+
 def test_late_blessing():
     """An agent that was away while another one blessed a node has not waited for leases granted since."""
     nodes = lab.nodes(3)
@@ -160,5 +181,5 @@ def test_evicting():
     agent.terminate()
 
 
-main(test_new_nodes, test_restarted_empty, test_flushed, test_one_of_three, test_bless, test_late_blessing,
-     test_evicting)
+main(test_new_nodes, test_restarted_empty, test_flushed, test_one_of_three, test_bless,
+     test_bless_without_effect, test_late_blessing, test_evicting)

@@ -1,0 +1,109 @@
+#include "bless.h"
+
+#include <string.h>
+
+#include "listing.h"
+
+/* An agent blesses a connected node within a few round trips, and drops the blessing of another one. */
+enum { WAIT_MS = 2000, POLL_MS = 50 };
+
+/* The agent's text names a command of the protocol. */
+static int bless_failed(struct redlock *connection, int error, const char *name) {
+    static const char unknown[] = "no node has this name";
+
+    if (error != REDLOCK_BAD_ARGUMENT ||
+        strncmp(redlock_error_text(connection), unknown, sizeof(unknown) - 1) != 0)
+        return cli_failed(connection, error, name);
+    cli_complain("%s: not blessed: %s; 'redlock nodes' lists them", name, unknown);
+    return STATUS_USAGE;
+}
+
+static int bless_node(struct redlock *connection, const char *name) {
+    const struct resp_token items[] = {{.text = "BLESS", .length = 5},
+                                       {.text = name, .length = strlen(name)}};
+    struct client_reply reply = {0};
+    int error = connection_ask(connection, items, 2, &reply);
+
+    return error == REDLOCK_OK ? STATUS_DONE : bless_failed(connection, error, name);
+}
+
+/* The blessed nodes that were not seen voting. */
+struct awaited {
+    char **names; /* NULL: another node */
+    int n_names;
+    int count;    /* in the last list */
+    bool reports; /* them */
+};
+
+static void complain(const struct resp_token *node) {
+    const char *state = listing_text(node, "state"), *reason = listing_text(node, "reason");
+
+    cli_complain("node %s is still %s%s%s: the blessing may not have counted: repeat it %s",
+                 listing_text(node, "name"), state, reason[0] ? ": " : "", reason,
+                 strcmp(state, "quarantined") == 0 ? "now" : "when 'redlock nodes' shows quarantined");
+}
+
+static bool is_named(const struct resp_token *node, const char *name) {
+    const struct resp_token *its_name = listing_get(node, "name");
+
+    return name && its_name && its_name->length == strlen(name) &&
+           memcmp(its_name->text, name, its_name->length) == 0;
+}
+
+static void on_node(struct awaited *awaited, const struct resp_token *node) {
+    bool votes = strcmp(listing_text(node, "state"), "voting") == 0, waits = false;
+
+    for (int i = 0; i < awaited->n_names; i++) {
+        if (!is_named(node, awaited->names[i]))
+            continue;
+        waits = !votes;
+        if (votes)
+            awaited->names[i] = NULL;
+    }
+    awaited->count += waits;
+    if (waits && awaited->reports)
+        complain(node);
+}
+
+static void on_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
+        on_node(userdata, &tokens[at]);
+}
+
+static int wait_for_votes(struct listing *listing, char **names, int n_names) {
+    struct awaited awaited = {.names = names, .n_names = n_names};
+    int64_t until_ns = cli_now_ns() + WAIT_MS * NS_PER_MS;
+
+    for (;;) {
+        awaited.count = 0;
+        awaited.reports = cli_now_ns() >= until_ns;
+        int status = listing_ask(listing, "NODES", NULL, NULL, on_nodes, &awaited);
+        if (status != STATUS_DONE || awaited.count == 0)
+            return status;
+        if (awaited.reports)
+            return STATUS_NO_QUORUM;
+        (void) cli_poll(NULL, 0, cli_now_ns() + POLL_MS * NS_PER_MS);
+    }
+}
+
+int bless_nodes(const struct cli *cli, char **names, int n_names) {
+    struct listing listing = {0};
+    int blessed = 0, status = cli_connect(cli, &listing.connection);
+
+    if (status != STATUS_DONE)
+        return status;
+    for (int i = 0; i < n_names; i++) {
+        int failure = bless_node(listing.connection, names[i]);
+        status = status == STATUS_DONE ? failure : status;
+        if (failure == STATUS_DONE)
+            blessed++;
+        else
+            names[i] = NULL;
+    }
+    if (blessed > 0) {
+        int failure = wait_for_votes(&listing, names, n_names);
+        status = status == STATUS_DONE ? failure : status;
+    }
+    redlock_close(listing.connection);
+    return status;
+}
