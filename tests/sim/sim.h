@@ -596,8 +596,9 @@ void released_set_again(unsigned agent, unsigned node, const struct sim_request 
 
 void stray_reset(void);
 void stray_sent(const struct sim_keeper *keeper, unsigned name, const struct sim_request *request);
-void stray_failed(unsigned agent, unsigned name, unsigned pid); /* its ACQUIRE */
-void stray_check(unsigned agent, int64_t untroubled_since_ns);  /* which it is, in the calm */
+/* The ACQUIRE that was sent then has failed. */
+void stray_failed(unsigned agent, unsigned name, unsigned pid, int64_t asked_ns);
+void stray_check(unsigned agent, int64_t untroubled_since_ns); /* which it is, in the calm */
 
 /* --- the trust in nodes (trust.c) --- */
 

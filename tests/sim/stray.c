@@ -11,7 +11,8 @@ static struct attempt {
     uint8_t agent, name;
     uint16_t pid;
     uint32_t life;     /* of the agent */
-    int64_t failed_ns; /* true time; 0: it has not failed */
+    int64_t sent_ns;   /* true time */
+    int64_t failed_ns; /* 0: it has not failed */
 } all[ATTEMPTS_MAX];
 static unsigned next;
 
@@ -29,14 +30,16 @@ void stray_sent(const struct sim_keeper *keeper, unsigned name, const struct sim
     all[next] = (struct attempt){.agent = (uint8_t) keeper->agent->index,
                                  .name = (uint8_t) name,
                                  .pid = request->tail.pid,
-                                 .life = keeper->agent->life};
+                                 .life = keeper->agent->life,
+                                 .sent_ns = sim_now_ns};
     memcpy(all[next].secret, request->secret, SECRET_BYTES);
     next = (next + 1) % ATTEMPTS_MAX;
 }
 
-void stray_failed(unsigned agent, unsigned name, unsigned pid) {
+void stray_failed(unsigned agent, unsigned name, unsigned pid, int64_t asked_ns) {
     for (unsigned i = 0; i < ATTEMPTS_MAX; i++)
-        if (all[i].failed_ns == 0 && all[i].agent == agent && all[i].name == name && all[i].pid == pid)
+        if (all[i].failed_ns == 0 && all[i].agent == agent && all[i].name == name && all[i].pid == pid &&
+            all[i].sent_ns >= asked_ns)
             all[i].failed_ns = sim_now_ns;
 }
 
