@@ -53,6 +53,10 @@ def extend(node, names, values=None, ttl_ms=50000, epoch=EPOCH):
                      *[ttl_ms] * len(names), epoch)
 
 
+def query(node, name):
+    return node.call("EVAL", script("query"), 3, name, FENCES, FORMER_FENCES)
+
+
 def fences(node, names, table=FENCES):
     return node.call("HMGET", table, *names)
 
@@ -86,6 +90,20 @@ def test_acquire():
     acquire(node, ["short", "long"], ttls_ms=[1000 * 1000, 2000 * 1000])
     left_ms = [node.call("PTTL", name) for name in ("short", "long")]
     ok(left_ms[0] <= 1000 * 1000 < left_ms[1], "each may have a ttl of its own")
+
+
+def test_query():
+    node = blessed()
+    value = "x" * 2047 + "yz"
+    for length in range(2047, 2050):
+        node.call("SET", "long", value[:length])
+        kind, answer, left_ms, fence = query(node, "long")
+        equal((kind, len(answer), answer[2046:], left_ms, fence),
+              ("string", min(length, 2048), value[2046:min(length, 2048)], -1, 0),
+              "query answers at most 2,048 bytes of a value: of %d" % length)
+    equal(query(node, "none"), ["none", "", -2, 0], "and the type of a missing key")
+    node.call("HSET", "hash", "field", "1")
+    equal(query(node, "hash"), ["hash", "", -1, 0], "or of one that is no string")
 
 
 def test_tokens():
@@ -222,7 +240,7 @@ def test_spoilt():
 
 
 def look(node, name):
-    return node.call("EVAL", script("query"), 3, name, FENCES, FORMER_FENCES)[3]
+    return query(node, name)[3]
 
 
 def raise_token(node, name, token):
@@ -505,6 +523,6 @@ def test_order_pipelined():
     agent.terminate()
 
 
-main(test_acquire, test_tokens, test_alone, test_retention, test_shorter_retention, test_spoilt, test_epoch,
-     test_refused, test_release, test_extend, test_full, test_texts, test_shared, test_key_refused,
-     test_order, test_order_pipelined)
+main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_shorter_retention, test_spoilt,
+     test_epoch, test_refused, test_release, test_extend, test_full, test_texts, test_shared,
+     test_key_refused, test_order, test_order_pipelined)

@@ -126,6 +126,21 @@ def test_foreign_lock():
     client.close()
 
 
+def test_long_value():
+    """Another program's value that is longer than an answer may be."""
+    client, _ = observer(here, "long")
+    for node in nodes:
+        node.call("SET", "long", "x" * (2 << 20))
+    equal((change(client, "long")["holder"], there.client(3).call("LEADER", "long")["holder"]),
+          ("xxxxxxxxxxxx...", "xxxxxxxxxxxx..."), "a value of 2 MiB is pushed, and LEADER has it, too")
+    equal([state["state"] for agent in (here, there) for state in agent.node_states().values()],
+          ["voting"] * 6, "all nodes vote on")
+    for node in nodes:
+        node.call("DEL", "long")
+    equal(change(client, "long")["state"], "free", "and its end")
+    client.close()
+
+
 def test_unobserve_and_ends():
     client, _ = observer(here, "unobserved")
     equal(client.call("OBSERVE", "unobserved"), 0, "a second OBSERVE changes nothing")
@@ -327,5 +342,5 @@ def test_watch_as_text():
 
 
 main(test_grant_and_release, test_last_of_many, test_death_of_the_holder, test_expiry, test_foreign_lock,
-     test_unobserve_and_ends, test_mute_among_others, test_no_majority, test_watch,
+     test_long_value, test_unobserve_and_ends, test_mute_among_others, test_no_majority, test_watch,
      test_watch_of_a_resumed_lease, test_watch_as_text, test_crowd)
