@@ -25,10 +25,23 @@ static void queries_node_judged(struct shard *shard, instant_ns now_ns) {
         leader_query_node_judged(shard, pool_at(&shard->queries, index), now_ns);
 }
 
+static void report_barred(struct shard *shard, unsigned index) {
+    static const char barred[] =
+        "another node of this agent belongs to agents with other nodes: see that node";
+
+    node_note_trouble(&shard->nodes[index], barred, sizeof(barred) - 1);
+    report_state(shard, index, NODE_STATE_FAILED, barred);
+}
+
 /* Work that waited for this node goes on: releases, extensions and attempts. */
 void node_trust_recovered(struct shard *shard, unsigned index, instant_ns now_ns) {
     const struct node *node = &shard->nodes[index];
 
+    if (node->barred) {
+        report_barred(shard, index);
+        return;
+    }
+    assert(node_can_be_asked(node));
     report_state(shard, index, node->refuses ? NODE_STATE_FAILED : NODE_STATE_VOTING,
                  node->refuses ? node->trouble : "");
     for (uint32_t item = 0; item < shard->leases.touched; item++) {
@@ -268,20 +281,6 @@ static void report_distrust(struct shard *shard, unsigned index) {
     report_state(shard, index, state, node->trouble);
 }
 
-/* A trusted node votes, unless another node belongs to another fleet. */
-static void report_trust(struct shard *shard, unsigned index, instant_ns now_ns) {
-    static const char barred[] =
-        "another node of this agent belongs to agents with other nodes: see that node";
-    struct node *node = &shard->nodes[index];
-
-    if (!node->barred) {
-        node_trust_recovered(shard, index, now_ns);
-        return;
-    }
-    node_note_trouble(node, barred, sizeof(barred) - 1);
-    report_state(shard, index, NODE_STATE_FAILED, node->trouble);
-}
-
 /* Agents with another set of nodes may have a majority without the node whose epoch shows them: no node is
  * asked while any epoch is another fleet's. */
 static void bar_nodes(struct shard *shard, instant_ns now_ns) {
@@ -295,10 +294,10 @@ static void bar_nodes(struct shard *shard, instant_ns now_ns) {
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         struct node *node = &shard->nodes[i];
         node->barred = barred;
-        if (node->trust != NODE_TRUSTED)
-            continue;
+        if (node->trust != NODE_TRUSTED || node->stalled)
+            continue; /* a stalled node recovers with its next answer */
         node->trouble[0] = '\0';
-        report_trust(shard, i, now_ns);
+        node_trust_recovered(shard, i, now_ns);
     }
 }
 
@@ -331,7 +330,7 @@ void node_trust_probed(struct shard *shard, unsigned index, const struct probe *
         examined_without_trust(shard, index, now_ns);
     if (node->trust == NODE_TRUSTED) {
         if (before != NODE_TRUSTED || recovered)
-            report_trust(shard, index, now_ns);
+            node_trust_recovered(shard, index, now_ns);
     } else if (before != NODE_QUARANTINED || probe->error || recovered) {
         report_distrust(shard, index);
     }

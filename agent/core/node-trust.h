@@ -44,6 +44,7 @@ static inline bool node_trust_answered(struct shard *shard, unsigned index, cons
     return recovered;
 }
 
+/* A trusted node answers (again): it votes, unless a node belongs to another fleet. */
 void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns);
 
 /* The node's TIME in an answer to a request of `sent_ns`. Comes before the votes in that answer. */

@@ -187,7 +187,7 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
         if (query->request != 0 && query->serial == serial)
             leader_query_vote(shard, query, node, vote);
     }
-    if (recovered && node_can_be_asked(&shard->nodes[node]))
+    if (recovered && shard->nodes[node].trust == NODE_TRUSTED)
         node_trust_recovered(shard, node, now_ns);
     release_backlog(shard, now_ns);
 }

@@ -39,6 +39,60 @@ static void test_foreign(void) {
     is_int(shard_askable(&harness.shard), 7, "the node votes after it was moved");
 }
 
+/* Time passes, and this node is silent from its next probe on. */
+static void node_hangs(unsigned node) {
+    harness.shard.nodes[node].probe_ns = harness.now_ns;
+    for (unsigned i = 0; i < 11; i++) {
+        harness.now_ns += 100 * NS_PER_MS;
+        shard_tick(&harness.shard, harness.now_ns);
+        for (unsigned other = 0; other < harness.shard.config.nodes; other++)
+            if (other != node && harness.shard.nodes[other].trust == NODE_TRUSTED &&
+                harness.shard.nodes[other].probing)
+                probed(other, blessed_node);
+    }
+}
+
+/* A node hangs while all are barred, and the bar ends before the node's connection is closed. */
+static void test_silent_while_barred(void) {
+    static const char silent[] = "has not answered for 1000 ms";
+
+    shard_harness_begin(3);
+    hold(1);
+    epoch_changes(2, of_other_fleet());
+    command(COMMAND_RELEASE, 1);
+    is_int(count_sent(OPERATION_RELEASE), 0, "a release is owed to nodes that are barred");
+    node_hangs(0);
+    is_string(harness.reasons[0], silent, "one of them hangs");
+    node_trust_bless(&harness.shard, 2, harness.now_ns);
+    probed(2, blessed_node);
+    is_int(last_sent(OPERATION_RELEASE)->nodes & 1, 0,
+           "when the bar ends, the node that hangs is not asked");
+    ok(harness.node_states[0] == NODE_STATE_FAILED && strcmp(harness.reasons[0], silent) == 0,
+       "nor does it vote");
+    probed(0, blessed_node);
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 1, "it gets its release when it answers");
+    is_int(harness.node_states[0], NODE_STATE_VOTING, "and votes");
+}
+
+/* The bar begins while a node hangs, and outlasts that. */
+static void test_barred_while_silent(void) {
+    shard_harness_begin(3);
+    hold(1);
+    command(COMMAND_RELEASE, 1);
+    const struct sent release = *last_sent(OPERATION_RELEASE);
+    vote(1, &release, VOTE_YES);
+    vote(2, &release, VOTE_YES);
+    pass_ms(1001);
+    epoch_changes(2, of_other_fleet());
+    is_string(harness.reasons[0], "has not answered for 1000 ms",
+              "a node that hangs is not asked in any case");
+    vote(0, &release, VOTE_YES);
+    ok(harness.node_states[0] == NODE_STATE_FAILED && strcmp(harness.reasons[0], harness.reasons[1]) == 0,
+       "when it answers, it is barred like the others: %s", harness.reasons[0]);
+    epoch_changes(2, blessed_node);
+    is_int(shard_askable(&harness.shard), 7, "all vote after the bar");
+}
+
 /* The other fleet's agents may continue with nodes that this agent does not know. */
 static void test_foreign_loses_data(void) {
     shard_harness_begin(3);
@@ -196,6 +250,8 @@ static void test_elsewhere_until_now(void) {
 
 int main(void) {
     test_foreign();
+    test_silent_while_barred();
+    test_barred_while_silent();
     test_foreign_loses_data();
     test_foreign_restarted();
     test_foreign_is_renewed();
