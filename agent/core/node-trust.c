@@ -25,25 +25,26 @@ static void queries_node_judged(struct shard *shard, instant_ns now_ns) {
         leader_query_node_judged(shard, pool_at(&shard->queries, index), now_ns);
 }
 
-static void report_barred(struct shard *shard, unsigned index) {
+/* Of a trusted node that answers: it votes unless it takes no keys, or a node belongs to another fleet. */
+static void report_trusted(struct shard *shard, unsigned index) {
     static const char barred[] =
         "another node of this agent belongs to agents with other nodes: see that node";
+    struct node *node = &shard->nodes[index];
 
-    node_note_trouble(&shard->nodes[index], barred, sizeof(barred) - 1);
-    report_state(shard, index, NODE_STATE_FAILED, barred);
+    if (node->barred)
+        node_note_trouble(node, barred, sizeof(barred) - 1);
+    else
+        node_note_present(node);
+    report_state(shard, index, node->barred || node->refuses ? NODE_STATE_FAILED : NODE_STATE_VOTING,
+                 node->trouble);
 }
 
 /* Work that waited for this node goes on: releases, extensions and attempts. */
 void node_trust_recovered(struct shard *shard, unsigned index, instant_ns now_ns) {
-    const struct node *node = &shard->nodes[index];
-
-    if (node->barred) {
-        report_barred(shard, index);
+    report_trusted(shard, index);
+    if (shard->nodes[index].barred)
         return;
-    }
-    assert(node_can_be_asked(node));
-    report_state(shard, index, node->refuses ? NODE_STATE_FAILED : NODE_STATE_VOTING,
-                 node->refuses ? node->trouble : "");
+    assert(node_can_be_asked(&shard->nodes[index]));
     for (uint32_t item = 0; item < shard->leases.touched; item++) {
         struct lease *lease = pool_at(&shard->leases, item);
         if (lease->state != LEASE_FREE)
@@ -259,18 +260,14 @@ void node_trust_gone(struct shard *shard, unsigned index, enum node_state state,
 
 void node_trust_refuses(struct shard *shard, unsigned index, const char *reason) {
     struct node *node = &shard->nodes[index];
-    bool refused = node->refuses;
 
-    if (!node_can_be_asked(node) || refused == (reason != NULL))
+    if (!node_can_be_asked(node) || node->refuses == (reason != NULL))
         return;
-    node->refuses = reason != NULL;
-    if (node->slow)
-        return; /* slowness is what is reported */
-    if (reason && reason != node->trouble)
-        node_note_trouble(node, reason, strlen(reason));
-    else if (!reason)
-        node->trouble[0] = '\0';
-    report_state(shard, index, reason ? NODE_STATE_FAILED : NODE_STATE_VOTING, node->trouble);
+    if (reason)
+        node_note_refusal(node, reason, strlen(reason));
+    else
+        node->refuses = false;
+    report_trusted(shard, index);
 }
 
 static void report_distrust(struct shard *shard, unsigned index) {
@@ -296,7 +293,6 @@ static void bar_nodes(struct shard *shard, instant_ns now_ns) {
         node->barred = barred;
         if (node->trust != NODE_TRUSTED || node->stalled)
             continue; /* a stalled node recovers with its next answer */
-        node->trouble[0] = '\0';
         node_trust_recovered(shard, i, now_ns);
     }
 }
@@ -404,7 +400,7 @@ void node_trust_tick(struct shard *shard, instant_ns now_ns) {
             break;
         case NODE_SLOW:
             if (node->trust == NODE_TRUSTED)
-                report_state(shard, i, NODE_STATE_VOTING, node->trouble);
+                report_trusted(shard, i);
             break;
         case NODE_CUT:
             shard->sink.cut(shard->sink.userdata, i);

@@ -67,7 +67,7 @@ enum node_change node_answered(struct node *node, bool answered, instant_ns now_
         return NODE_SAME;
     node->slow = node->slow && !prompt;
     node->stalled = node->cut = false;
-    node->trouble[0] = '\0';
+    node_note_present(node);
     return NODE_RECOVERED;
 }
 
@@ -84,9 +84,7 @@ static enum node_change node_slows(struct node *node, instant_ns now_ns) {
     node->slow = true;
     if (node->trust == NODE_TRUSTED)
         node->probe_ns = now_ns + node_probe_interval_ns(node);
-    (void) snprintf(node->trouble, sizeof(node->trouble),
-                    "slow: a request has waited for %d ms. New leases do without this node",
-                    (int) NODE_SLOW_MS);
+    node_note_present(node);
     return NODE_SLOW;
 }
 
@@ -179,15 +177,35 @@ size_t node_cut_text(char *buffer, size_t size) {
     return length + sizeof(ellipsis) - 1;
 }
 
-void node_note_trouble(struct node *node, const char *text, size_t length) {
-    bool fits = length < sizeof(node->trouble);
+static void note(char ret[NODE_TROUBLE_BYTES], const char *text, size_t length) {
+    bool fits = length < NODE_TROUBLE_BYTES;
 
     if (!fits)
-        length = sizeof(node->trouble) - 1;
-    memcpy(node->trouble, text, length);
-    node->trouble[length] = '\0';
+        length = NODE_TROUBLE_BYTES - 1;
+    memcpy(ret, text, length);
+    ret[length] = '\0';
     if (!fits)
-        (void) node_cut_text(node->trouble, sizeof(node->trouble));
+        (void) node_cut_text(ret, NODE_TROUBLE_BYTES);
+}
+
+void node_note_trouble(struct node *node, const char *text, size_t length) {
+    note(node->trouble, text, length);
+}
+
+void node_note_refusal(struct node *node, const char *text, size_t length) {
+    node->refuses = true;
+    note(node->refusal, text, length);
+}
+
+void node_note_present(struct node *node) {
+    if (node->refuses)
+        memcpy(node->trouble, node->refusal, sizeof(node->trouble));
+    else if (node->slow)
+        (void) snprintf(node->trouble, sizeof(node->trouble),
+                        "slow: a request has waited for %d ms. New leases do without this node",
+                        (int) NODE_SLOW_MS);
+    else
+        node->trouble[0] = '\0';
 }
 
 void node_note_step(struct node *node) {

@@ -83,6 +83,7 @@ struct node {
     instant_ns step_after_ns;         /* the clock had not been set by then */
     instant_ns stepped_until_ns;      /* by then all leases with its earlier votes have ended */
     char trouble[NODE_TROUBLE_BYTES]; /* why it does not vote, or its last error; "": none */
+    char refusal[NODE_TROUBLE_BYTES]; /* refuses: why */
 };
 
 enum node_change { NODE_SAME, NODE_RECOVERED, NODE_STALLED, NODE_SLOW, NODE_CUT };
@@ -137,7 +138,13 @@ void node_judge(struct node *node, bool withdraw, instant_ns now_ns);
 /* Notes a trouble, cut to fit. */
 void node_note_trouble(struct node *node, const char *text, size_t length);
 
-/* The same for the step of its clock. */
+/* Notes why a node that answers takes no keys. */
+void node_note_refusal(struct node *node, const char *text, size_t length);
+
+/* Notes the trouble that a trusted node has at present: that it takes no keys, or is slow; or none. */
+void node_note_present(struct node *node);
+
+/* Notes the step of its clock. */
 void node_note_step(struct node *node);
 
 /* Replaces the last word of a text that did not fit by "...". Returns the length. */

@@ -217,6 +217,46 @@ static void test_refusing(void) {
     is_string(reason_of(2), "closed", "a node that is not connected refuses nothing");
 }
 
+static void is_full(const char *why) {
+    ok(harness.node_states[2] == NODE_STATE_FAILED && strcmp(reason_of(2), "is full") == 0, "%s: %s", why,
+       reason_of(2));
+}
+
+/* A full node hangs, or is slow, for a while. */
+static void test_refusing_and_late(void) {
+    shard_harness_begin(3);
+    hold(1);
+    node_trust_refuses(&harness.shard, 2, "is full");
+    command(COMMAND_RELEASE, 1);
+    struct sent release = *last_sent(OPERATION_RELEASE);
+    vote(0, &release, VOTE_YES);
+    vote(1, &release, VOTE_YES);
+    pass_ms(1001);
+    is_string(reason_of(2), "has not answered for 1000 ms", "a full node hangs");
+    vote(2, &release, VOTE_YES);
+    is_full("when it answers, it is full");
+    for (unsigned i = 0; i < 4; i++) {
+        contend(2 + i, false);
+        release = *last_sent(OPERATION_ACQUIRE);
+        vote(0, &release, VOTE_YES);
+        vote(1, &release, VOTE_YES);
+        if (i == 2)
+            vote(2, &release, VOTE_FREE);
+    }
+    pass_ms(900);
+    vote(2, &release, VOTE_FREE);
+    pass_ms(700);
+    ok(harness.shard.nodes[2].slow, "it is slow");
+    is_full("which is not what it is reported for");
+    while (harness.shard.nodes[2].outstanding > 0)
+        vote(2, &release, VOTE_FREE);
+    pass_ms(PROBE_MS + 100);
+    ok(!harness.shard.nodes[2].slow, "and prompt again");
+    is_full("it is still full");
+    node_trust_refuses(&harness.shard, 2, NULL);
+    ok(harness.node_states[2] == NODE_STATE_VOTING && reason_of(2)[0] == '\0', "until it takes keys");
+}
+
 static void test_refusal_words(void) {
     ok(node_refuses_keys("OOM command", 11) && node_refuses_keys("MISCONF x", 9), "errors of a full node");
     ok(!node_refuses_keys("OOM", 3) && !node_refuses_keys("OOMX ", 5) && !node_refuses_keys("ERR OOM ", 8) &&
@@ -251,6 +291,7 @@ int main(void) {
     test_node_states();
     test_operator_blesses();
     test_refusing();
+    test_refusing_and_late();
     test_refusal_words();
     test_trouble_text();
     return done_testing();
