@@ -56,6 +56,7 @@ enum {
     NODE_ANSWER_ELEMENTS_MAX = 1024, /* the scripts' answers have fewer than 300 */
     NODE_ANSWER_DEPTH_MAX = 5,       /* the answers of the scripts and of ROLE have three */
     NODE_CUT_MS = 5000,              /* silence after which the connection is closed */
+    NODE_REFUSAL_MS = 10 * 1000,     /* since a refused write: refuses, unless it took one */
     TOKEN_RAISES_MAX = 3,            /* rounds of one attempt that raise its token */
     HANDOFFS_MAX = 64,         /* in a row on one host while another waits; as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */

@@ -258,16 +258,37 @@ void node_trust_gone(struct shard *shard, unsigned index, enum node_state state,
     judge_clocks(shard, now_ns);
 }
 
-void node_trust_refuses(struct shard *shard, unsigned index, const char *reason) {
+static void begin_refusal(struct shard *shard, unsigned index, const char *reason, bool writes) {
     struct node *node = &shard->nodes[index];
 
-    if (!node_can_be_asked(node) || node->refuses == (reason != NULL))
+    if (!node_can_be_asked(node) || node->refuses)
         return;
-    if (reason)
-        node_note_refusal(node, reason, strlen(reason));
-    else
-        node->refuses = false;
+    node_note_refusal(node, reason, strlen(reason));
+    node->refuses_writes = writes;
     report_trusted(shard, index);
+}
+
+static void end_refusal(struct shard *shard, unsigned index) {
+    struct node *node = &shard->nodes[index];
+
+    node->refuses = node->refuses_writes = false;
+    if (node_can_be_asked(node))
+        report_trusted(shard, index);
+}
+
+void node_trust_refuses(struct shard *shard, unsigned index, const char *reason, instant_ns now_ns) {
+    const struct node *node = &shard->nodes[index];
+    bool lately = node->refuses_writes && now_ns - node->refused_ns < NODE_REFUSAL_MS * NS_PER_MS;
+
+    if (reason)
+        begin_refusal(shard, index, reason, false);
+    else if (node->refuses && !lately && node_can_be_asked(node))
+        end_refusal(shard, index);
+}
+
+void node_trust_wrote(struct shard *shard, unsigned index) {
+    if (shard->nodes[index].refuses_writes)
+        end_refusal(shard, index);
 }
 
 static void report_distrust(struct shard *shard, unsigned index) {
@@ -346,8 +367,11 @@ void node_trust_rejected(struct shard *shard, unsigned index, const struct vote 
         return;
     }
     node_note_trouble(node, vote->text, vote->text_length);
-    if (!node->refuses && node_refuses_keys(vote->text, vote->text_length))
-        node_trust_refuses(shard, index, node->trouble);
+    enum node_refusal refusal = node_refusal_of(vote->text, vote->text_length);
+    if (refusal == NODE_REFUSES_REQUEST)
+        return;
+    node->refused_ns = now_ns;
+    begin_refusal(shard, index, node->trouble, refusal == NODE_REFUSES_WRITES);
 }
 
 void node_trust_probe_early(struct shard *shard, int64_t early_ns, instant_ns now_ns) {

@@ -21,9 +21,13 @@ void node_trust_ready(struct shard *shard, unsigned node, instant_ns now_ns);
 void node_trust_gone(struct shard *shard, unsigned node, enum node_state state, const char *reason,
                      instant_ns now_ns);
 
-/* A trusted node takes no new keys, for this reason; NULL: it does again. Requests go on, since the node
- * extends the keys that it has, but it is reported as failed. */
-void node_trust_refuses(struct shard *shard, unsigned node, const char *reason);
+/* An inspection shows that a trusted node takes no new keys, for this reason; NULL: that it does, as far as
+ * inspections show. Requests go on, since the node extends the keys that it has, but it is reported as
+ * failed. */
+void node_trust_refuses(struct shard *shard, unsigned node, const char *reason, instant_ns now_ns);
+
+/* A node that refused writes has executed one. */
+void node_trust_wrote(struct shard *shard, unsigned node);
 
 /* The answer to a probe, a blessing or an amendment. */
 void node_trust_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);

@@ -18,8 +18,8 @@ void node_init(struct node *node) {
 
 void node_ready(struct node *node, instant_ns now_ns) {
     node->ready = true;
-    node->refuses = node->stalled = node->slow = node->cut = node->probing = node->marking = node->blessing =
-        node->amending = node->hurry = false;
+    node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut = node->probing =
+        node->marking = node->blessing = node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
     node->probe_ns = now_ns;
@@ -29,8 +29,8 @@ void node_ready(struct node *node, instant_ns now_ns) {
 }
 
 void node_gone(struct node *node, const char *reason) {
-    node->ready = node->refuses = node->stalled = node->slow = node->cut = node->probing = node->marking =
-        node->blessing = node->amending = node->hurry = false;
+    node->ready = node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut =
+        node->probing = node->marking = node->blessing = node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
     node->blessed = false;
     node->outstanding = node->gauge = 0;
@@ -217,11 +217,18 @@ void node_note_step(struct node *node) {
                     (long long) (ms % 1000));
 }
 
-bool node_refuses_keys(const char *error, size_t length) {
-    static const char *const words[] = {"OOM ", "MISCONF "};
+enum node_refusal node_refusal_of(const char *error, size_t length) {
+    static const struct {
+        const char *word;
+        enum node_refusal refusal;
+    } words[] = {
+        {"OOM ", NODE_REFUSES_KEYS},          {"MISCONF ", NODE_REFUSES_KEYS},
+        {"NOREPLICAS ", NODE_REFUSES_WRITES}, {"READONLY ", NODE_REFUSES_WRITES},
+        {"MASTERDOWN ", NODE_REFUSES_WRITES}, {"LOADING ", NODE_REFUSES_WRITES},
+    };
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (bytes_begin_with(error, length, words[i], strlen(words[i])))
-            return true;
-    return false;
+        if (bytes_begin_with(error, length, words[i].word, strlen(words[i].word)))
+            return words[i].refusal;
+    return NODE_REFUSES_REQUEST;
 }

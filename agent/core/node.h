@@ -32,9 +32,10 @@ enum node_reading {
 };
 
 struct node {
-    bool known;       /* examined once, or out of reach */
-    bool ready;       /* connected, with scripts loaded */
-    bool refuses;     /* refused to set keys: asked as before, since it extends, but shown as failed */
+    bool known;          /* examined once, or out of reach */
+    bool ready;          /* connected, with scripts loaded */
+    bool refuses;        /* refused to set keys: asked as before, since it extends, but shown as failed */
+    bool refuses_writes; /* the same: all writes, and no inspection shows the end */
     bool stalled;     /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
     bool slow;        /* a request has waited for NODE_SLOW_MS: see core/window.h */
     bool cut;         /* silent for NODE_CUT_MS: its connection is being closed */
@@ -67,6 +68,7 @@ struct node {
     uint32_t generation;
     instant_ns gauge_ns;     /* when the measured request was sent */
     instant_ns progress_ns;  /* the later of: last answer, first request after silence */
+    instant_ns refused_ns;   /* refuses: when it last did */
     instant_ns marked_ns;    /* when our mark was left; INSTANT_NEVER: never */
     instant_ns probe_ns;     /* the next probe is due */
     instant_ns asked_ns;     /* when the last probe was sent */
@@ -150,5 +152,11 @@ void node_note_step(struct node *node);
 /* Replaces the last word of a text that did not fit by "...". Returns the length. */
 size_t node_cut_text(char *buffer, size_t size);
 
-/* True if this error means that the server takes no new keys: it is full, or cannot save them. */
-bool node_refuses_keys(const char *error, size_t length);
+/* What the server refuses with this error. */
+enum node_refusal {
+    NODE_REFUSES_REQUEST, /* only this request, as far as is known */
+    NODE_REFUSES_KEYS,    /* it is full, or cannot save them: an inspection shows the end */
+    NODE_REFUSES_WRITES,
+};
+
+enum node_refusal node_refusal_of(const char *error, size_t length);

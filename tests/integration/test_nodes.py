@@ -160,6 +160,40 @@ def test_real_refusals():
     agent.terminate()
 
 
+def failed_and_reasons(agent):
+    states = agent.node_states()
+    return [states[name]["reason"] for name in states if states[name]["state"] == "failed"]
+
+
+def test_refused_writes():
+    """Too few replicas: the servers are masters without trouble, and refuse all writes."""
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client = agent.client(3)
+    for node in nodes[:2]:
+        node.call("CONFIG", "SET", "min-replicas-to-write", "1")
+    begins(client.acquire("refused"), "NOQUORUM", "two nodes of three that refuse writes: NOQUORUM")
+    reasons = failed_and_reasons(agent)
+    ok(len(reasons) == 2 and all(reason.startswith("NOREPLICAS ") for reason in reasons),
+       "they are failed: %s" % reasons)
+    status = agent.status()
+    equal((status["state"], status["voting"]), ("no-quorum", 1), "so the agent has no quorum")
+    for node in nodes[:2]:
+        node.call("CONFIG", "SET", "min-replicas-to-write", "0")
+    equal(acquire_and_release(client, "refused"), "granted", "they take writes again: granted")
+    lab.wait_for(lambda: agent.status()["state"] == "ready", what="the nodes' votes", seconds=1)
+    equal(failed_and_reasons(agent), [], "then they vote, at once")
+    for node in nodes:
+        node.call("CONFIG", "SET", "min-replicas-to-write", "1")
+    begins(client.acquire("refused"), "NOQUORUM", "all refuse a write, the last one for now")
+    equal(len(failed_and_reasons(agent)), 3, "all are failed")
+    for node in nodes:
+        node.call("CONFIG", "SET", "min-replicas-to-write", "0")
+    agent.wait_voting(3, seconds=25)
+    ok(True, "and vote later, though nothing is asked of them")
+    agent.terminate()
+
+
 def test_wrong_servers():
     nodes = lab.nodes(2)
     agent = lab.Agent(nodes + [lab.FakeNode("replica", role="slave")])
@@ -453,7 +487,7 @@ class Named:
 
 main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
      test_refusing_nodes, test_no_answer_to_connecting,
-     test_real_refusals, test_wrong_servers, test_facts_under_way,
+     test_real_refusals, test_refused_writes, test_wrong_servers, test_facts_under_way,
      test_evictions_under_way, test_round_trips, test_foreign_type, test_foreign_writes,
      test_script_flush_and_restart, test_name_with_two_addresses,
      test_even_and_single, test_passwords, test_late_start)

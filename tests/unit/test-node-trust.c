@@ -203,17 +203,17 @@ static void test_refusing(void) {
     static const char full[] = "OOM command not allowed";
 
     shard_harness_begin(3);
-    node_trust_refuses(&harness.shard, 1, NULL);
+    node_trust_refuses(&harness.shard, 1, NULL, harness.now_ns);
     is_int(harness.node_states[1], NODE_STATE_VOTING, "a node that refuses nothing votes on");
-    node_trust_refuses(&harness.shard, 1, full);
+    node_trust_refuses(&harness.shard, 1, full, harness.now_ns);
     ok(harness.node_states[1] == NODE_STATE_FAILED && strcmp(reason_of(1), full) == 0,
        "a node that refuses keys has failed, with its reason");
-    node_trust_refuses(&harness.shard, 1, "MISCONF other");
+    node_trust_refuses(&harness.shard, 1, "MISCONF other", harness.now_ns);
     is_string(reason_of(1), full, "which is reported once");
-    node_trust_refuses(&harness.shard, 1, NULL);
+    node_trust_refuses(&harness.shard, 1, NULL, harness.now_ns);
     ok(harness.node_states[1] == NODE_STATE_VOTING && reason_of(1)[0] == '\0', "until it takes keys again");
     node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
-    node_trust_refuses(&harness.shard, 2, full);
+    node_trust_refuses(&harness.shard, 2, full, harness.now_ns);
     is_string(reason_of(2), "closed", "a node that is not connected refuses nothing");
 }
 
@@ -226,7 +226,7 @@ static void is_full(const char *why) {
 static void test_refusing_and_late(void) {
     shard_harness_begin(3);
     hold(1);
-    node_trust_refuses(&harness.shard, 2, "is full");
+    node_trust_refuses(&harness.shard, 2, "is full", harness.now_ns);
     command(COMMAND_RELEASE, 1);
     struct sent release = *last_sent(OPERATION_RELEASE);
     vote(0, &release, VOTE_YES);
@@ -253,15 +253,132 @@ static void test_refusing_and_late(void) {
     pass_ms(PROBE_MS + 100);
     ok(!harness.shard.nodes[2].slow, "and prompt again");
     is_full("it is still full");
-    node_trust_refuses(&harness.shard, 2, NULL);
+    node_trust_refuses(&harness.shard, 2, NULL, harness.now_ns);
     ok(harness.node_states[2] == NODE_STATE_VOTING && reason_of(2)[0] == '\0', "until it takes keys");
 }
 
+/* A node refuses this request of a lease with the name "x". */
+static void refuse(const struct sent *sent, const char *error) {
+    const struct vote vote = {.kind = VOTE_REFUSED, .text = error, .text_length = strlen(error)};
+
+    vote_with(2, sent->ticket, &vote);
+}
+
+static void begin_refusing(const char *error) {
+    shard_harness_begin(3);
+    hold(1);
+    const struct sent extension = pass_to_extension();
+    vote(0, &extension, VOTE_YES);
+    vote(1, &extension, VOTE_YES);
+    refuse(&extension, error);
+}
+
+static bool is_failed(const char *reason) {
+    return harness.node_states[2] == NODE_STATE_FAILED && strcmp(reason_of(2), reason) == 0;
+}
+
+/* A request for a lease, which the node refuses, and the lease's release. */
+static void refuse_lease(uint64_t request, const char *error) {
+    struct sent sent;
+
+    contend(request, false);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    refuse(&sent, error);
+    command(COMMAND_RELEASE, request);
+    sent = *last_sent(OPERATION_RELEASE);
+    for (unsigned node = 0; node < 3; node++)
+        if (sent.nodes & node_set_of(node))
+            vote(node, &sent, VOTE_YES);
+}
+
+/* Too few replicas, say: INFO does not show when that ends. */
+static void test_refusing_writes(void) {
+    static const char refusal[] = "NOREPLICAS Not enough good replicas to write.";
+
+    shard_harness_begin(3);
+    refuse_lease(1, refusal);
+    ok(is_failed(refusal), "a node that refuses all writes has failed, with its reason");
+    pass_ms(NODE_REFUSAL_MS - 1);
+    node_trust_refuses(&harness.shard, 2, NULL, harness.now_ns);
+    ok(is_failed(refusal), "an inspection soon after that does not mean that it takes writes");
+    refuse_lease(2, refusal);
+    pass_ms(1);
+    node_trust_refuses(&harness.shard, 2, NULL, harness.now_ns);
+    ok(is_failed(refusal), "nor while it refuses more of them");
+    pass_ms(NODE_REFUSAL_MS - 1);
+    node_trust_refuses(&harness.shard, 2, NULL, harness.now_ns);
+    is_int(harness.node_states[2], NODE_STATE_VOTING, "later it does");
+}
+
+static void test_takes_writes_again(void) {
+    static const char refusal[] = "READONLY You can't write against a read only replica.";
+    struct sent sent;
+
+    begin_refusing(refusal);
+    ok(is_failed(refusal), "a node that refuses all writes");
+    command(COMMAND_RELEASE, 1);
+    sent = *last_sent(OPERATION_RELEASE);
+    vote(2, &sent, VOTE_YES);
+    ok(is_failed(refusal), "may release a key that it has not");
+    contend(2, false);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote(2, &sent, VOTE_FOREIGN);
+    ok(is_failed(refusal), "or have another's");
+    contend(3, false);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote(2, &sent, VOTE_YES);
+    is_int(harness.node_states[2], NODE_STATE_VOTING, "it votes when it sets a key");
+    begin_refusing(refusal);
+    sent = *last_sent(OPERATION_EXTEND);
+    while (last_sent(OPERATION_EXTEND)->ticket == sent.ticket)
+        pass_ms(1);
+    sent = *last_sent(OPERATION_EXTEND);
+    vote(2, &sent, VOTE_REPAIRED);
+    is_int(harness.node_states[2], NODE_STATE_VOTING, "or sets one again");
+    begin_refusing("OOM command not allowed");
+    sent = *last_sent(OPERATION_EXTEND);
+    vote(2, &sent, VOTE_YES);
+    is_int(harness.node_states[2], NODE_STATE_FAILED, "a full node extends keys, and is full all the same");
+    refuse(&sent, refusal);
+    vote(2, &sent, VOTE_YES);
+    is_int(harness.node_states[2], NODE_STATE_FAILED, "also one that refused all meanwhile");
+}
+
+/* Errors of one request. */
+static void test_refused_request(void) {
+    static const char *const errors[] = {"NOPERM No permissions to access a key",
+                                         "BUSY Redis is busy running a script.",
+                                         "WRONGTYPE Operation against a key", "ERR READONLY x", ""};
+
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        begin_refusing(errors[i]);
+        ok(harness.node_states[2] == NODE_STATE_VOTING, "the node votes on after: %s", errors[i]);
+    }
+}
+
 static void test_refusal_words(void) {
-    ok(node_refuses_keys("OOM command", 11) && node_refuses_keys("MISCONF x", 9), "errors of a full node");
-    ok(!node_refuses_keys("OOM", 3) && !node_refuses_keys("OOMX ", 5) && !node_refuses_keys("ERR OOM ", 8) &&
-           !node_refuses_keys("", 0),
-       "no others");
+    static const struct {
+        const char *error;
+        enum node_refusal refusal;
+    } cases[] = {
+        {"OOM command", NODE_REFUSES_KEYS},
+        {"MISCONF x", NODE_REFUSES_KEYS},
+        {"NOREPLICAS x", NODE_REFUSES_WRITES},
+        {"READONLY x", NODE_REFUSES_WRITES},
+        {"MASTERDOWN x", NODE_REFUSES_WRITES},
+        {"LOADING x", NODE_REFUSES_WRITES},
+        {"OOM", NODE_REFUSES_REQUEST},
+        {"OOMX ", NODE_REFUSES_REQUEST},
+        {"ERR OOM ", NODE_REFUSES_REQUEST},
+        {"READONL", NODE_REFUSES_REQUEST},
+        {"", NODE_REFUSES_REQUEST},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ok(node_refusal_of(cases[i].error, strlen(cases[i].error)) == cases[i].refusal,
+           "what a node refuses with: %s", cases[i].error);
 }
 
 static void test_trouble_text(void) {
@@ -292,6 +409,9 @@ int main(void) {
     test_operator_blesses();
     test_refusing();
     test_refusing_and_late();
+    test_refusing_writes();
+    test_takes_writes_again();
+    test_refused_request();
     test_refusal_words();
     test_trouble_text();
     return done_testing();

@@ -393,7 +393,7 @@ static void on_node_info(void *userdata, struct redis *redis) {
 
     const char *refusal = server_info_refusal(redis_server_info(redis), &sure);
     if (sure)
-        node_trust_refuses(&keeper->shard, redis_index(redis), refusal);
+        node_trust_refuses(&keeper->shard, redis_index(redis), refusal, clock_now_ns());
 }
 
 /* All nodes are inspected in one turn, so that an idle keeper sleeps until the next. */
