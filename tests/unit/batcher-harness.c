@@ -15,6 +15,7 @@ struct redis nodes[NODES] = {
 
 static struct redis *const node_list[NODES_MAX] = {&nodes[0], &nodes[1]};
 struct batcher *batcher;
+instant_ns harness_now_ns;
 static unsigned char text_memory[64 * SHARED_STRING_BLOCK_BYTES] __attribute__((aligned(16)));
 static struct shared_string_pool texts;
 static struct shared_string *names[NAMES_MAX];
@@ -198,7 +199,7 @@ void flush(void) {
         nodes[i].n_calls = 0;
     n_votes = 0;
     reported_time_us = -1;
-    batcher_flush(batcher, node_list, NULL, 0);
+    batcher_flush(batcher, node_list, NULL, harness_now_ns);
 }
 
 size_t first_lock(const struct sent_call *call) {
@@ -235,7 +236,7 @@ const char *calls_text(void) {
 
 void answer(unsigned node, const struct sent_call *call, const redisReply *reply) {
     overwritten += hash_of(&call->shared) != call->shared_hash;
-    misfits += !batcher_answered(batcher, NULL, node, call->tag, reply, 0);
+    misfits += !batcher_answered(batcher, NULL, node, call->tag, reply, harness_now_ns);
 }
 
 void answer_all(const redisReply *reply) {

@@ -35,6 +35,7 @@ extern int64_t reported_time_us; /* -1: none */
 extern unsigned overwritten;     /* calls whose bytes changed before their answer */
 extern unsigned misfits;         /* answers that no script has */
 extern struct batcher *batcher;
+extern instant_ns harness_now_ns;
 
 enum { PLAIN = 0, FENCED = 1000, BLOCK = 2000 };
 

@@ -172,6 +172,39 @@ static void test_key_refused(void) {
     answer_all(NULL);
 }
 
+static void acquires_are(const char *calls, const char *what) {
+    for (unsigned name = 1; name <= 3; name++)
+        ask(OPERATION_ACQUIRE, name);
+    flush();
+    is_string(calls_text(), calls, what);
+}
+
+/* An administrator may have given the right meanwhile. */
+static void test_key_refused_before(void) {
+    char no[] = "NOPERM this user has no permissions to access one of the keys";
+    redisReply refused = {.type = REDIS_REPLY_ERROR, .str = no, .len = strlen(no)};
+    static const char alone[] = "acquire 1; acquire 2; acquire 3;", shared[] = "acquire 1 2 3;";
+
+    batcher_node_ready(batcher, 1);
+    acquires_are(alone, "another node's new connection changes nothing");
+    answer_all(NULL);
+    batcher_node_ready(batcher, 0);
+    acquires_are(shared, "on a new connection, names share calls again");
+    answer_all(&refused);
+    harness_now_ns += BATCHER_ALONE_MS * NS_PER_MS - 1;
+    acquires_are(alone, "until one is refused");
+    answer_all(NULL);
+    ask(OPERATION_EXTEND, 1);
+    flush();
+    answer_all(&refused);
+    harness_now_ns += BATCHER_ALONE_MS * NS_PER_MS - 1;
+    acquires_are(alone, "as long as names are refused, alone or not,");
+    answer_all(NULL);
+    harness_now_ns++;
+    acquires_are(shared, "and an hour longer");
+    answer_all(NULL);
+}
+
 int main(void) {
     batcher_harness_begin();
     test_mute();
@@ -179,6 +212,7 @@ int main(void) {
     test_all_well();
     test_all_alike();
     test_key_refused();
+    test_key_refused_before();
     is_int(overwritten, 0, "no call's bytes change before the last answer");
     batcher_harness_end();
     return done_testing();

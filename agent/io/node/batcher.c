@@ -23,6 +23,7 @@ struct flush {
 struct batcher {
     const struct config *config;
     struct call_plan_turn turn;
+    instant_ns alone_until_ns; /* the end of `turn.alone` */
     struct call_words *words;
     struct batch_pool batches;
     struct batch *bounced;
@@ -38,6 +39,7 @@ int batcher_new(const struct config *config, const char *agent_id, struct batche
         return -ENOMEM;
     }
     batcher->config = config;
+    batcher->alone_until_ns = INSTANT_NEVER;
     multi_write_init(&batcher->burst);
     *ret = batcher;
     return 0;
@@ -59,6 +61,11 @@ void batcher_add(struct batcher *batcher, const struct send *send) {
 
 void batcher_cut(struct batcher *batcher, unsigned node) {
     batcher->cut |= node_set_of(node);
+}
+
+void batcher_node_ready(struct batcher *batcher, unsigned node) {
+    for (unsigned i = 0; i < CALL_PLAN_OPERATIONS; i++)
+        batcher->turn.alone[i] &= (node_set) ~node_set_of(node);
 }
 
 bool batcher_pending(const struct batcher *batcher) {
@@ -133,12 +140,19 @@ static void return_bounced(struct batcher *batcher, struct shard *shard, instant
     }
 }
 
+static void forget_refused_names(struct batcher *batcher) {
+    memset(batcher->turn.alone, 0, sizeof(batcher->turn.alone));
+    batcher->alone_until_ns = INSTANT_NEVER;
+}
+
 void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX], struct shard *shard,
                    instant_ns now_ns) {
     unsigned n_nodes = batcher->config->n_nodes;
     node_set cut = batcher->cut;
     struct flush flush = {batcher, nodes, now_ns};
 
+    if (now_ns >= batcher->alone_until_ns)
+        forget_refused_names(batcher);
     node_set used = call_plan_all(&batcher->turn, &(struct call_plan_sink){send_planned, &flush});
     call_words_clear(batcher->words);
     batcher->cut = 0;
@@ -155,9 +169,16 @@ void batcher_flush(struct batcher *batcher, struct redis *const nodes[NODES_MAX]
 
 /* --- answers --- */
 
-/* ACLs may forbid some keys: one request for such a key must not fail the others of its call for long. */
 static bool is_key_refused(const redisReply *reply) {
     return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
+}
+
+/* ACLs may forbid some keys: one request for such a key must not fail the others of its call for long. */
+static void note_refused_name(struct batcher *batcher, unsigned node, const struct batch *batch,
+                              instant_ns now_ns) {
+    if (batch->count > 1)
+        batcher->turn.alone[batch->operation] |= node_set_of(node);
+    batcher->alone_until_ns = now_ns + BATCHER_ALONE_MS * NS_PER_MS;
 }
 
 /* A node's answer to a call. */
@@ -183,8 +204,8 @@ bool batcher_answered(struct batcher *batcher, struct shard *shard, unsigned nod
     int64_t time_us = script_replies_time_us(batch->operation, answer.reply);
 
     assert(batch->awaited & node_set_of(node));
-    if (batch->count > 1 && is_key_refused(reply))
-        batcher->turn.alone[batch->operation] |= node_set_of(node);
+    if (is_key_refused(reply))
+        note_refused_name(batcher, node, batch, now_ns);
     call_plan_answered(&(struct call_plan_answer){.node = node,
                                                   .count = batch->count,
                                                   .tickets = batch->tickets,

@@ -11,6 +11,8 @@
 
 struct batcher;
 
+enum { BATCHER_ALONE_MS = 3600 * 1000 }; /* so long after a refused name a node gets calls with one name */
+
 /* 0 or -ENOMEM. `config` (nodes, key_format, host) and `agent_id` must outlive it. */
 int batcher_new(const struct config *config, const char *agent_id, struct batcher **ret);
 
@@ -19,6 +21,9 @@ struct batcher *batcher_free(struct batcher *batcher);
 
 /* Adds a request; its bytes are copied. Never calls back. */
 void batcher_add(struct batcher *batcher, const struct send *send);
+
+/* The node has a new connection, whose user may have other rights. */
+void batcher_node_ready(struct batcher *batcher, unsigned node);
 
 /* Closes this node's connection at the next flush. */
 void batcher_cut(struct batcher *batcher, unsigned node);

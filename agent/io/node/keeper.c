@@ -297,6 +297,7 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
     const struct redis *redis = keeper->nodes[node];
     const struct user_rights *rights = redis_rights(redis);
 
+    batcher_node_ready(keeper->batcher, node);
     if (rights->listen)
         subscriber_node_ready(keeper->subscriber, node, redis);
     else if (rights->missing[0] != '\0')
