@@ -194,26 +194,37 @@ def test_rejected():
     agent.kill()
 
 
+def watched(agent):
+    """How many processes of clients the agent watches."""
+    directory = "/proc/%d/fd" % agent.process.pid
+    return sum("pidfd" in os.readlink(os.path.join(directory, fd)) for fd in os.listdir(directory))
+
+
 def test_rejected_without_descriptors():
+    """A session takes two: the last one may be enough to accept a client, and not to watch its process."""
     if not shutil.which("prlimit"):
         skip("an agent without descriptors", "no prlimit here")
         return
-    agent = lab.Agent(nodes)
-    subprocess.run(["prlimit", "--pid", str(agent.process.pid), "--nofile=64"], check=True)
-    clients = [agent.client() for _ in range(8)]
-    equal([client.call("PING") for client in clients], ["PONG"] * 8, "clients are served")
+    for limit in 64, 65:
+        agent = lab.Agent(nodes)
+        subprocess.run(["prlimit", "--pid", str(agent.process.pid), "--nofile=%d" % limit], check=True)
+        clients = [agent.client() for _ in range(8)]
+        equal([client.call("PING") for client in clients], ["PONG"] * 8, "clients are served")
 
-    def first_rejected():
-        """Other threads of the agent may take a descriptor that is free for a moment."""
-        clients.append(agent.client())
-        readable = select.select([client.socket for client in clients], [], [], 0.02)[0]
-        return next((client for client in clients if client.socket in readable), None)
+        def first_rejected():
+            """Other threads of the agent may take a descriptor that is free for a moment."""
+            clients.append(agent.client())
+            readable = select.select([client.socket for client in clients], [], [], 0.02)[0]
+            return next((client for client in clients if client.socket in readable), None)
 
-    rejected = lab.wait_for(first_rejected, what="the rejection of a client, without descriptors")
-    rejected.send_raw(b"PING\r\n")
-    begins(rejected.read(), "QUOTA the agent has no descriptor",
-           "a client that writes before it reads gets the reason")
-    agent.kill()
+        rejected = lab.wait_for(first_rejected, what="the rejection of a client, without descriptors")
+        rejected.send_raw(b"PING\r\n")
+        begins(rejected.read(), "QUOTA the agent has no descriptor",
+               "a client that writes before it reads gets the reason")
+        lab.wait_for(lambda: watched(agent) == lab.as_map(clients[0].call("STATUS"))["sessions"],
+                     what="a watched process for each session")
+        ok(True, "the process of each session is watched")
+        agent.kill()
 
 
 def test_descriptor_limit():

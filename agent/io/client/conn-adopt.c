@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "io/client/conn-input.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
@@ -45,21 +46,35 @@ static void restore_input(struct conn *conn, const struct ledger_reader_session_
         conn_output_fail(conn, ENOMEM);
 }
 
+/* Without room for it the session goes on: its leases must not be lost. */
+static void open_process(struct conn_table *table, int fd, const struct ucred *peer, int *ret) {
+    int r = peer_cred_open(fd, peer->pid, &table->pidfd_failure_logged, ret);
+
+    if (r < 0)
+        log_limit_write(
+            &table->logs[CONN_LOG_WATCH], clock_now_ns(),
+            "process %ld can't be watched: %s; its leases are released when its connection closes",
+            (long) peer->pid, strerror(-r));
+}
+
 bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
                 const struct ledger_reader_session_view *view) {
     uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
     uint32_t generation = (uint32_t) (view->id >> SESSION_SLOT_BITS);
     size_t input_bytes = view->unanswered[0].length + view->unanswered[1].length;
     struct deadline_page *page = NULL;
+    _cleanup_close_ int pid_fd = -1;
     struct ucred peer; /* the process that connected; another one may still have the socket */
     struct conn *conn;
 
     if (!view->whole || input_bytes > LEDGER_LOG_BYTES_MAX || peer_cred_identify(fds->fd, &peer) < 0 ||
         peer_cred_is_dead(peer.pid))
         return false;
+    open_process(table, fds->fd, &peer, &pid_fd);
     if ((view->state.page && page_memory_adopt(fds->page_fd, &page) < 0) ||
         !pool_claim(&table->slots, index) ||
-        conn_make(table, fcntl(fds->fd, F_DUPFD_CLOEXEC, 0), &peer, index, generation, &conn) < 0) {
+        conn_make(table, fcntl(fds->fd, F_DUPFD_CLOEXEC, 0), cleanup_steal_fd(&pid_fd), &peer, index,
+                  generation, &conn) < 0) {
         (void) page_memory_free(page);
         return false;
     }

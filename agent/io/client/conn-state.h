@@ -60,7 +60,7 @@ struct conn {
     int fd; /* -1 once closed */
     gid_t gid;
     char *unit; /* NULL: unknown, or not needed */
-    int pid_fd; /* -1: the kernel has no pidfd */
+    int pid_fd; /* -1: none, see peer_cred_open() */
     struct poller_target target;
     struct poller_target pid_target;
     bool readable;    /* edge-triggered: until recv(2) has nothing more */

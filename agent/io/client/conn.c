@@ -357,10 +357,10 @@ static int watch(struct conn *conn) {
 
 /* --- the beginning of a connection --- */
 
-static void init(struct conn *conn, struct conn_table *table, int fd, const struct ucred *peer) {
+static void init(struct conn *conn, struct conn_table *table, int fd, int pid_fd) {
     conn->table = table;
     conn->fd = fd;
-    conn->pid_fd = peer_cred_open(fd, peer->pid, &table->pidfd_failure_logged);
+    conn->pid_fd = pid_fd;
     list_init(&conn->link);
     list_init(&conn->ready_link);
     conn_output_init(conn);
@@ -383,7 +383,7 @@ void conn_find_rules(struct session *session) {
     free(groups);
 }
 
-int conn_make(struct conn_table *table, int fd, const struct ucred *peer, uint32_t index,
+int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer, uint32_t index,
               uint32_t generation, struct conn **ret) {
     struct conn_slot *slot = pool_at(&table->slots, index);
     struct front_state *local = table->local;
@@ -391,13 +391,14 @@ int conn_make(struct conn_table *table, int fd, const struct ucred *peer, uint32
 
     if (!conn) {
         cleanup_close(&fd);
+        cleanup_close(&pid_fd);
         pool_give(&table->slots, index);
         return -ENOMEM;
     }
     *slot = (struct conn_slot){.pool_link = slot->pool_link, .generation = generation, .conn = conn};
     conn->id = (uint64_t) generation << SESSION_SLOT_BITS | index;
     conn->slot = index;
-    init(conn, table, fd, peer);
+    init(conn, table, fd, pid_fd);
     session_init(&conn->session, local, conn->id, peer->pid, peer->uid);
     conn->gid = peer->gid;
     conn_find_rules(&conn->session);
@@ -415,17 +416,18 @@ int conn_make(struct conn_table *table, int fd, const struct ucred *peer, uint32
     return 0;
 }
 
-int conn_new(struct conn_table *table, int fd, const struct ucred *peer) {
+int conn_new(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer) {
     uint32_t index = pool_take(&table->slots);
     struct conn *conn;
 
     if (index == POOL_NONE) {
-        (void) close(fd);
+        cleanup_close(&fd);
+        cleanup_close(&pid_fd);
         return -EUSERS;
     }
     uint32_t before = ((struct conn_slot *) pool_at(&table->slots, index))->generation;
     uint32_t generation = generation_latest(before, table->generation);
-    int r = conn_make(table, fd, peer, index, generation_next(generation), &conn);
+    int r = conn_make(table, fd, pid_fd, peer, index, generation_next(generation), &conn);
     if (r < 0)
         return r;
     session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());

@@ -17,12 +17,12 @@ int conn_table_init(struct conn_table *table, struct poller *poller, struct fron
 /* Closes and frees all connections without ending the sessions: the agent stops. */
 void conn_table_deinit(struct conn_table *table);
 
-/* `peer`: see peer_cred_identify(). Owns the descriptor in any case. 0, -EUSERS when all slots are taken, or
- * another negative errno. */
-int conn_new(struct conn_table *table, int fd, const struct ucred *peer);
+/* `peer` and `pid_fd`: see peer-cred.h. Owns the descriptors in any case. 0, -EUSERS when all slots are
+ * taken, or another negative errno. */
+int conn_new(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer);
 
 /* The same for a slot that is taken already, which is given back on failure: for conn-adopt.c. */
-int conn_make(struct conn_table *table, int fd, const struct ucred *peer, uint32_t index,
+int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer, uint32_t index,
               uint32_t generation, struct conn **ret);
 
 /* Replies with an error and closes the connection. Owns the descriptor. */

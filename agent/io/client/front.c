@@ -174,26 +174,31 @@ static bool may_have_session(struct front *front, int fd, const struct ucred *pe
     return false;
 }
 
+static void on_full(void *userdata, int fd) {
+    struct front *front = userdata;
+    reply_count_rejection(&front->layer.state, "QUOTA");
+    conn_reject(&front->table, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
+}
+
 static void on_client(void *userdata, int fd) {
     struct front *front = userdata;
     struct ucred peer;
+    int pid_fd = -1;
 
     int r = peer_cred_identify(fd, &peer);
     if (r >= 0 && !may_have_session(front, fd, &peer))
         return;
     if (r >= 0)
-        r = conn_new(&front->table, fd, &peer);
+        r = peer_cred_open(fd, peer.pid, &front->table.pidfd_failure_logged, &pid_fd);
+    if (r >= 0)
+        r = conn_new(&front->table, fd, pid_fd, &peer);
+    else if (r == -EMFILE || r == -ENFILE)
+        on_full(front, fd);
     else
         (void) close(fd);
     if (r < 0)
         log_limit_write(&front->table.logs[CONN_LOG_REJECTED], clock_now_ns(), "connection rejected: %s",
                         strerror(-r));
-}
-
-static void on_full(void *userdata, int fd) {
-    struct front *front = userdata;
-    reply_count_rejection(&front->layer.state, "QUOTA");
-    conn_reject(&front->table, fd, "-QUOTA the agent has no descriptor left for another connection\r\n");
 }
 
 static void start_serving(struct front *front) {

@@ -45,20 +45,22 @@ int peer_cred_groups(int fd, gid_t **ret, size_t *ret_n) {
     return 0;
 }
 
-int peer_cred_open(int fd, pid_t pid, bool *logged) {
+int peer_cred_open(int fd, pid_t pid, bool *logged, int *ret) {
     int pid_fd = -1;
     socklen_t length = sizeof(pid_fd);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) == 0)
-        return pid_fd;
-    pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) < 0)
+        pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+    if (pid_fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return -errno;
     if (pid_fd < 0 && errno != ESRCH && !*logged) {
         log_warning("clients: can't watch their processes (pidfd_open: %s); leases are released when "
                     "connections close",
                     strerror(errno));
         *logged = true;
     }
-    return pid_fd;
+    *ret = pid_fd;
+    return 0;
 }
 
 bool peer_cred_is_dead(pid_t pid) {
