@@ -143,7 +143,7 @@ static void send_pieces(struct pipeline *through, struct stream *stream, size_t 
         stream->sent += record->length;
         memcpy(stream->wanted + stream->sent, record->tail.bytes, record->tail.length);
         stream->sent += record->tail.length;
-        pipeline_send(through, record);
+        (void) pipeline_send(through, record);
     }
 }
 
@@ -245,7 +245,7 @@ static void test_hiredis(int listening, const char *path) {
     record->head = (struct pending_call_piece){begin, sizeof(begin) - 1};
     record->tail = (struct pending_call_piece){end, sizeof(end) - 1};
     record->on_reply = on_piece_answer;
-    pipeline_send(&other, record);
+    (void) pipeline_send(&other, record);
     pipeline_flush(&other);
     ssize_t n = read(fd, got, sizeof(got) - 1);
     ok(n == (ssize_t) strlen(wanted) && strcmp(got, wanted) == 0,
@@ -254,6 +254,43 @@ static void test_hiredis(int listening, const char *path) {
     other.adapter.target.on_events(&other.adapter.target, EPOLLIN);
     ok(!list_first(&other.sent), "and its answer arrives");
     pipeline_close(&other);
+    (void) close(fd);
+}
+
+static unsigned callbacks;
+
+static void on_counted_answer(redisAsyncContext *which, void *data, void *userdata) {
+    on_piece_answer(which, data, userdata);
+    callbacks++;
+}
+
+static struct pending_call *ping(struct list *none) {
+    static const char begin[] = "*1\r\n$4\r\nPING\r\n";
+    struct pending_call *record = pending_call_new(none, 1);
+
+    record->head = (struct pending_call_piece){begin, sizeof(begin) - 1};
+    record->length = 0;
+    record->on_reply = on_counted_answer;
+    return record;
+}
+
+/* hiredis takes no command without memory, nor while it disconnects. */
+static void test_refused_by_hiredis(int listening, const char *path) {
+    int fd = other_begin(listening, path, true);
+    struct list none;
+
+    list_init(&none);
+    is_int(pipeline_send(&other, ping(&none)), 0, "hiredis takes a command");
+    redisAsyncDisconnect(other.adapter.context);
+    struct pending_call *record = ping(&none);
+    ok(pipeline_send(&other, record) < 0, "and refuses the next");
+    is_int(callbacks, 0, "which is returned, without a callback");
+    pending_call_free(record);
+    static char who[] = "r";
+    answers[0] = '\0';
+    ok(pipeline_ask(&other, on_answer, who, "PING") < 0 && answers[0] == '\0', "like a rare one");
+    pipeline_close(&other);
+    is_int(callbacks, 1, "the first one is cut off");
     (void) close(fd);
 }
 
@@ -340,6 +377,7 @@ int main(void) {
     pipeline_init(&other, poller);
     test_burst(listening, address.sun_path);
     test_hiredis(listening, address.sun_path);
+    test_refused_by_hiredis(listening, address.sun_path);
     pipeline_deinit(&other);
     test_close_in_callback();
     begin(listening, address.sun_path);

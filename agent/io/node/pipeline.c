@@ -243,7 +243,7 @@ static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *priv
 }
 
 /* hiredis takes a command in one piece, and copies it. */
-static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *record) {
+static int give_to_hiredis(struct pipeline *pipeline, struct pending_call *record) {
     struct iovec pieces[RECORD_PIECES];
     size_t n = pieces_of(record, 0, pieces), length = 0;
 
@@ -257,19 +257,21 @@ static bool give_to_hiredis(struct pipeline *pipeline, struct pending_call *reco
     int r = redisAsyncFormattedCommand(pipeline->adapter.context, on_hiredis_reply, record, pipeline->joined,
                                        length);
     secret_clear(pipeline->joined, length);
-    return r == REDIS_OK;
+    return r == REDIS_OK ? 0 : -ENOMEM;
 }
 
-void pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
+int pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
     list_unlink(&record->link);
+    int r = pipeline->tls ? give_to_hiredis(pipeline, record) : 0;
+    if (r < 0)
+        return r;
     list_append(&pipeline->sent, &record->link);
-    if (!pipeline->tls) {
-        if (!pipeline->unsent)
-            pipeline->unsent = record;
-        hiredis_adapter_want_write(&pipeline->adapter, true);
-    } else if (!give_to_hiredis(pipeline, record)) {
-        deliver(pipeline, record, NULL); /* the connection is being closed */
-    }
+    if (pipeline->tls)
+        return 0;
+    if (!pipeline->unsent)
+        pipeline->unsent = record;
+    hiredis_adapter_want_write(&pipeline->adapter, true);
+    return 0;
 }
 
 int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
@@ -285,8 +287,10 @@ int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, voi
     record->rare = true;
     record->on_reply = on_reply;
     record->tag = userdata;
-    pipeline_send(pipeline, record);
-    return 0;
+    int r = pipeline_send(pipeline, record);
+    if (r < 0)
+        pending_call_free(record);
+    return r;
 }
 
 int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,

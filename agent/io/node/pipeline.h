@@ -41,8 +41,9 @@ int pipeline_attach(struct pipeline *pipeline, redisAsyncContext *context, bool 
 void pipeline_connected(struct pipeline *pipeline);
 
 /* Appends the record; pipeline_flush() writes it. Its callback gets the answer, valid during the call, or
- * NULL when the connection ended before. The callback owns the record. */
-void pipeline_send(struct pipeline *pipeline, struct pending_call *record);
+ * NULL when the connection ended before. The callback owns the record. 0; or, with TLS, -ENOMEM: no memory,
+ * or the connection is being closed; then there is no callback. */
+int pipeline_send(struct pipeline *pipeline, struct pending_call *record);
 
 /* The same for a rare command, with a record of its own. 0 or -ENOMEM. */
 int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,

@@ -10,11 +10,12 @@
 #include "io/node/script.h"
 
 static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata);
+static void answer(struct redis *redis, struct pending_call *call, redisReply *reply);
 
-static void transmit(struct redis *redis, struct pending_call *call) {
+static int transmit(struct redis *redis, struct pending_call *call) {
     call->sent_ns = clock_now_ns();
     call->on_reply = on_call_reply;
-    pipeline_send(&redis->pipeline, call);
+    return pipeline_send(&redis->pipeline, call);
 }
 
 /* --- loading --- */
@@ -41,8 +42,13 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
         return;
     }
     redis->reloading = false;
-    while ((first = list_first(&redis->held)))
-        transmit(redis, list_entry(first, struct pending_call, link));
+    while ((first = list_first(&redis->held))) {
+        struct pending_call *call = list_entry(first, struct pending_call, link);
+        int r = transmit(redis, call);
+        if (r < 0)
+            answer(redis, call, NULL);
+        redis_require(redis, r);
+    }
 }
 
 /* Errors other than NOPERM are met, and reported, by the commands that follow. */
@@ -148,9 +154,14 @@ int redis_send(struct redis *redis, const struct redis_call *shared, const struc
     call->head = (struct pending_call_piece){shared->bytes, shared->split};
     call->tail = (struct pending_call_piece){shared->bytes + shared->split, shared->length - shared->split};
     call->tag = tag;
-    if (redis->reloading)
+    if (redis->reloading) {
         pending_call_hold(&redis->held, call);
-    else
-        transmit(redis, call);
-    return 0;
+        return 0;
+    }
+    int r = transmit(redis, call);
+    if (r < 0) {
+        pending_call_give(&redis->free_calls, call);
+        redis->starved = true;
+    }
+    return r;
 }

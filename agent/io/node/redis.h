@@ -77,8 +77,9 @@ unsigned redis_index(const struct redis *redis);
 enum redis_state redis_state(const struct redis *redis);
 
 /* Queues the call, with the `n_own` keys or arguments in `own` at its split. These are copied; the call's
- * bytes must stay until on_reply, or redis_free(). `tag` comes back in on_reply. Returns 0, or -ENOTCONN
- * when not ready (then there is no on_reply). Never calls back. */
+ * bytes must stay until on_reply, or redis_free(). `tag` comes back in on_reply. Returns 0; or -ENOTCONN
+ * when not ready, or -ENOMEM, when redis_flush() ends the connection (then there is no on_reply). Never
+ * calls back. */
 int redis_send(struct redis *redis, const struct redis_call *call, const struct evalsha_item *own,
                size_t n_own, void *tag);
 
