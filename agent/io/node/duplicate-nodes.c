@@ -8,15 +8,20 @@ void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *cons
     *duplicates = (struct duplicate_nodes){.nodes = nodes, .n = n};
 }
 
+bool duplicate_nodes_are_twins(const struct duplicate_nodes *duplicates, unsigned node, unsigned other) {
+    const struct redis *a = duplicates->nodes[node], *b = duplicates->nodes[other];
+
+    return a && b && redis_server_info(a)->run_id[0] != '\0' &&
+           strcmp(redis_server_info(a)->run_id, redis_server_info(b)->run_id) == 0;
+}
+
 /* Another node with the process of this one, which may vote. */
 static bool find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
-    const char *run_id = redis_server_info(duplicates->nodes[node])->run_id;
-
     for (unsigned i = 0; i < duplicates->n; i++) {
         const struct redis *other = duplicates->nodes[i];
         if (i == node || !other || redis_state(other) != REDIS_READY ||
             ((duplicates->rejected | duplicates->misnamed) & node_set_of(i)) ||
-            strcmp(redis_server_info(other)->run_id, run_id) != 0)
+            !duplicate_nodes_are_twins(duplicates, node, i))
             continue;
         *ret = i;
         return true;
@@ -47,7 +52,7 @@ static node_set accept_only_ones(struct duplicate_nodes *duplicates) {
     return only;
 }
 
-node_set duplicate_nodes_probed(struct duplicate_nodes *duplicates, unsigned node, bool misnamed) {
+node_set duplicate_nodes_name(struct duplicate_nodes *duplicates, unsigned node, bool misnamed) {
     duplicates->misnamed &= (node_set) ~node_set_of(node);
     if (!misnamed)
         return 0;

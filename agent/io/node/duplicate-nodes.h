@@ -17,12 +17,15 @@ struct duplicate_nodes {
 /* `nodes`: the connections, which must outlive it; NULL: not made yet. */
 void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *const *nodes, unsigned n);
 
+/* Both are one server, as far as is known of the one that is not ready. */
+bool duplicate_nodes_are_twins(const struct duplicate_nodes *duplicates, unsigned node, unsigned other);
+
 /* The node is ready. True: it is the server of node *ret, and rejected. */
 bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
 
-/* A probe has shown the server's epoch: a server votes as the node whose name the epoch has, since another
- * name would look like another fleet's. Returns as duplicate_nodes_gone(). */
-node_set duplicate_nodes_probed(struct duplicate_nodes *duplicates, unsigned node, bool misnamed);
+/* Whether the server's epoch has the name of a twin: the server votes as the node of that name, since the
+ * epoch would look like another fleet's under another one. Returns as duplicate_nodes_gone(). */
+node_set duplicate_nodes_name(struct duplicate_nodes *duplicates, unsigned node, bool misnamed);
 
 /* The node is not ready. Returns rejected nodes that are ready, and now the only ones of their servers. */
 node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node);

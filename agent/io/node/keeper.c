@@ -319,6 +319,28 @@ static void accept_nodes(struct keeper *keeper, node_set nodes, instant_ns now_n
             node_trust_ready(&keeper->shard, i, now_ns);
 }
 
+/* True: the server is also this other node of ours, and its epoch has that node's name. An epoch with such a
+ * name on another server is another fleet's. */
+static bool is_misnamed(const struct keeper *keeper, unsigned node, unsigned *ret_other) {
+    const struct redis *redis = keeper->nodes[node];
+    unsigned n = keeper->config.config->n_nodes, other = 0;
+
+    while (other < n &&
+           (other == node || !redis || strcmp(keeper->fleets[other].id, redis_epoch_fleet(redis)) != 0))
+        other++;
+    *ret_other = other;
+    return other < n && duplicate_nodes_are_twins(&keeper->duplicates, node, other);
+}
+
+/* A server may be ready under a wrong name before it is under the right one. */
+static void note_wrong_names(struct keeper *keeper, unsigned right) {
+    unsigned other;
+
+    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
+        if (i != right && is_misnamed(keeper, i, &other) && other == right)
+            (void) duplicate_nodes_name(&keeper->duplicates, i, true);
+}
+
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
     unsigned node = redis_index(redis), other;
@@ -339,6 +361,7 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
+        note_wrong_names(keeper, node);
         if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
             report_duplicate(keeper, node, other, now_ns);
         else
@@ -347,17 +370,6 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
     }
     if (state != REDIS_READY)
         accept_nodes(keeper, duplicate_nodes_gone(&keeper->duplicates, node), now_ns);
-}
-
-/* True: the server's epoch has the name of this other node of ours, and not that of `node`. */
-static bool is_misnamed(const struct keeper *keeper, unsigned node, unsigned *ret_other) {
-    const char *fleet = redis_epoch_fleet(keeper->nodes[node]);
-    unsigned n = keeper->config.config->n_nodes, other = 0;
-
-    while (other < n && (other == node || strcmp(keeper->fleets[other].id, fleet) != 0))
-        other++;
-    *ret_other = other;
-    return other < n;
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
@@ -369,8 +381,9 @@ static void on_node_probe(void *userdata, struct redis *redis, const struct prob
     instant_ns now_ns = clock_now_ns();
 
     node_log_difference(&keeper->log, redis_difference(redis));
-    if (misnamed) { /* neither ours nor another fleet's */
-        shown = (struct probe){.time_us = probe->time_us, .sent_ns = probe->sent_ns, .error = reason};
+    if (misnamed) {
+        shown = (struct probe){
+            .time_us = probe->time_us, .sent_ns = probe->sent_ns, .error = reason, .twin = true};
         shown.error_length =
             (size_t) snprintf(reason, sizeof(reason),
                               "is the server of node %s: give each node its own server, and all agents the "
@@ -378,7 +391,7 @@ static void on_node_probe(void *userdata, struct redis *redis, const struct prob
                               keeper->node_names[other]);
     }
     node_trust_probed(&keeper->shard, node, &shown, now_ns);
-    accept_nodes(keeper, duplicate_nodes_probed(&keeper->duplicates, node, misnamed), now_ns);
+    accept_nodes(keeper, duplicate_nodes_name(&keeper->duplicates, node, misnamed), now_ns);
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {
