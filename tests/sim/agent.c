@@ -440,6 +440,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
         connection->request_ns = uplink_ns;
         connection->reply_ns = 0;
         connection->epoch = connection->generation = connection->blessed_process = 0; /* no epoch is known */
+        trust_unseen(keeper, i);
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
     }
