@@ -596,6 +596,8 @@ void released_set_again(unsigned agent, unsigned node, const struct sim_request 
 
 void stray_reset(void);
 void stray_sent(const struct sim_keeper *keeper, unsigned name, const struct sim_request *request);
+void stray_late(const struct sim_request *request);
+
 /* The ACQUIRE that was sent then has failed. */
 void stray_failed(unsigned agent, unsigned name, unsigned pid, int64_t asked_ns);
 void stray_check(unsigned agent, int64_t untroubled_since_ns); /* which it is, in the calm */
