@@ -30,7 +30,14 @@
 #include "io/restart/ledger-memory.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
-enum { DESCRIPTORS_OF_SESSION = 2, DESCRIPTORS_OF_NODE = 4 /* for each keeper */, DESCRIPTORS_ELSE = 64 };
+/* A session has its socket, its process and, while it gets a page or is restored, two more. A keeper has for
+ * each node two connections, and a resolver. The rest: rejected clients that do not read, and spare ones. */
+enum {
+    DESCRIPTORS_OF_SESSION = 4,
+    DESCRIPTORS_OF_NODE = 4,
+    DESCRIPTORS_OF_KEEPER = 8,
+    DESCRIPTORS_ELSE = 384
+};
 
 static const char default_config_path[] = REDLOCK_DEFAULT_CONFIG;
 
@@ -259,7 +266,8 @@ static int block_signals(void) {
 /* A soft limit is for programs that use select(2). The agent does not. Sessions leave enough descriptors for
  * the connections to nodes, without which no lease is extended. */
 static void raise_descriptor_limit(struct config *config) {
-    rlim_t others = DESCRIPTORS_OF_NODE * (rlim_t) config->keepers * config->n_nodes + DESCRIPTORS_ELSE;
+    rlim_t of_keeper = DESCRIPTORS_OF_NODE * (rlim_t) config->n_nodes + DESCRIPTORS_OF_KEEPER;
+    rlim_t others = config->keepers * of_keeper + DESCRIPTORS_ELSE;
     rlim_t needed = DESCRIPTORS_OF_SESSION * (rlim_t) config->max_sessions + others;
     struct rlimit limit;
 
@@ -337,10 +345,10 @@ static int serve(const struct options *options, struct config *config) {
     int r = prepare(agent_id);
     if (r != EXIT_SUCCESS)
         return r;
-    raise_descriptor_limit(config);
     /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
+    raise_descriptor_limit(config);
     r = inherited_fds_take(&inherited);
     if (r < 0) {
         log_error("descriptors of systemd: can't be taken: %s", strerror(-r));
@@ -348,7 +356,8 @@ static int serve(const struct options *options, struct config *config) {
     }
     if (!options->store)
         inherited_fds_drop(&inherited);
-    keep_host(config, &inherited);
+    if (options->store)
+        keep_host(config, &inherited);
     int listen_fd = open_socket(config, &inherited);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;

@@ -43,10 +43,14 @@ static inline bool node_trust_answered(struct shard *shard, unsigned index, cons
 
     if (vote->kind == VOTE_EPOCH || vote->kind == VOTE_REFUSED)
         node_trust_rejected(shard, index, vote, now_ns);
-    else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow)
+    else if (vote->kind != VOTE_CUT && node->trust == NODE_TRUSTED && !node->refuses && !node->slow &&
+             !node->barred)
         node->trouble[0] = '\0'; /* otherwise the text is why the node does not vote */
     return recovered;
 }
+
+/* The node is another one of ours: it gets no requests while that one votes. */
+void node_trust_is_twin(struct shard *shard, unsigned node, const char *reason, instant_ns now_ns);
 
 /* A trusted node answers (again): it votes, unless a node belongs to another fleet. */
 void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns);

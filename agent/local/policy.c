@@ -42,7 +42,9 @@ static bool has_id(const uint32_t *ids, size_t n, uint32_t id) {
 static bool is_for_peer(const struct policy_rule *rule, const struct policy_peer *peer) {
     if (rule->n_users + rule->n_groups + rule->n_units == 0)
         return true;
-    if (has_id(rule->users, rule->n_users, peer->uid) || has_id(rule->groups, rule->n_groups, peer->gid))
+    if (has_id(rule->users, rule->n_users, peer->uid))
+        return true;
+    if (peer->gid != (gid_t) -1 && has_id(rule->groups, rule->n_groups, peer->gid)) /* -1: not known */
         return true;
     for (size_t i = 0; i < peer->n_groups; i++)
         if (has_id(rule->groups, rule->n_groups, peer->groups[i]))

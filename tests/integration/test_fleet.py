@@ -268,6 +268,27 @@ def test_twins_that_reconnect():
         ways["ab".index(name)].delay = 0.0
 
 
+def test_twin_restarts_with_its_data():
+    """Its epoch names a former process, and the other name."""
+    nodes = lab.nodes(3)
+    nodes[0].kill()
+    nodes[0].options += ("--appendonly", "yes", "--appendfsync", "always")
+    nodes[0].start()
+    ways = [lab.Proxy(nodes[0]), lab.Proxy(nodes[0])]
+    both = [Named(way, name) for way, name in zip([*ways, *nodes[1:]], "abcd")]
+    agent = lab.Agent(both, SHORT)
+    lab.wait_for(lambda: agent.bless() or agent.status()["voting"] == 3, what="blessed nodes")
+    first = next(name for name, state in agent.node_states().items() if name in "ab" and
+                 state["state"] == "voting")
+    ways["ab".index(first)].delay = 0.1
+    nodes[0].kill()
+    nodes[0].start()
+    lab.wait_for(lambda: agent.node_states()[first]["state"] == "voting", 20, "the vote of " + first)
+    agent.wait_voting(3)
+    ok(True, "a server that restarts is no other fleet's, whichever of its names is ready first")
+    agent.terminate()
+
+
 # --- settings ---
 
 # What the second agent has differently; what NODES, `redlock nodes` and the log of either agent show of it;
@@ -354,5 +375,5 @@ def test_versions():
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
      test_quarantine_of_one, test_overlapping_sets, test_shared_node_restarts_with_its_data,
      test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins,
-     test_twins_that_reconnect, test_unlike_settings,
+     test_twins_that_reconnect, test_twin_restarts_with_its_data, test_unlike_settings,
      test_versions)

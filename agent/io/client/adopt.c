@@ -83,12 +83,12 @@ static struct shard_predecessors restore(const struct ledger_reader *reader, str
               "restart: continues agent %s: %u connections with %u leases; %u other connections ended",
               reader->header->agent, table->n_open, result.held, ended);
     if (result.left_out > 0)
-        log_warning("restart: %u leases and waiting requests are not continued: their clients get lost or "
-                    "failed",
+        log_warning("restart: %u leases and waiting requests are not continued: their clients get 'lost' or "
+                    "'failed'",
                     result.left_out);
     if (result.too_long > 0)
         log_warning("restart: %u leases have a ttl above max_ttl (%u ms): the agent does not extend them; "
-                    "their holders get at-risk, and lost at the deadline",
+                    "their holders get 'at-risk', and 'lost' at the deadline",
                     result.too_long, local->policy.max_ttl_ms);
     return result.predecessors;
 }
@@ -106,6 +106,17 @@ static void search(struct keeper_set *keepers, struct front_state *local,
 uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) {
     return ledger_memory_find(inherited, &adopt->former, &adopt->reader) ? recovery_slots(&adopt->reader)
                                                                          : 0;
+}
+
+uint32_t adopt_session_slots(const struct inherited_fds *inherited, uint32_t sessions_max) {
+    uint32_t slots = sessions_max;
+
+    for (size_t i = 0; i < inherited->n_sessions; i++) {
+        uint32_t slot = (uint32_t) (inherited->sessions[i].id & LEDGER_SLOT_MASK);
+        if (slot >= slots && slot < LEDGER_SLOT_MASK)
+            slots = slot + 1;
+    }
+    return slots;
 }
 
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,

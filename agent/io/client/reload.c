@@ -98,7 +98,9 @@ int reload_read(const char *path, const struct config *running, struct config **
     if (r < 0) {
         log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
                   "reload: %s %s; the agent keeps its configuration", path,
-                  r == -EINVAL ? "has mistakes" : "can't be read");
+                  r == -EINVAL ? "has mistakes"
+                  : r == -EIO  ? "names files that can't be used"
+                               : "can't be read");
         return r;
     }
     if (reload_restart_needed(running, fresh, differences, sizeof(differences)) > 0)

@@ -15,8 +15,7 @@ bool duplicate_nodes_are_twins(const struct duplicate_nodes *duplicates, unsigne
            strcmp(redis_server_info(a)->run_id, redis_server_info(b)->run_id) == 0;
 }
 
-/* Another node with the process of this one, which may vote. */
-static bool find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
+bool duplicate_nodes_find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
     for (unsigned i = 0; i < duplicates->n; i++) {
         const struct redis *other = duplicates->nodes[i];
         if (i == node || !other || redis_state(other) != REDIS_READY ||
@@ -29,12 +28,8 @@ static bool find(const struct duplicate_nodes *duplicates, unsigned node, unsign
     return false;
 }
 
-bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
-    bool is_duplicate = find(duplicates, node, ret);
-
-    if (is_duplicate)
-        duplicates->rejected |= node_set_of(node);
-    return is_duplicate;
+void duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node) {
+    duplicates->rejected |= node_set_of(node);
 }
 
 /* Rejected nodes without another one that may vote are rejected no more. Returns those that are ready. */
@@ -43,7 +38,7 @@ static node_set accept_only_ones(struct duplicate_nodes *duplicates) {
     unsigned other;
 
     for (unsigned i = 0; i < duplicates->n; i++) {
-        if (!(duplicates->rejected & node_set_of(i)) || find(duplicates, i, &other))
+        if (!(duplicates->rejected & node_set_of(i)) || duplicate_nodes_find(duplicates, i, &other))
             continue;
         duplicates->rejected &= (node_set) ~node_set_of(i);
         if (redis_state(duplicates->nodes[i]) == REDIS_READY)

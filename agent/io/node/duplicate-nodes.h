@@ -20,8 +20,10 @@ void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *cons
 /* Both are one server, as far as is known of the one that is not ready. */
 bool duplicate_nodes_are_twins(const struct duplicate_nodes *duplicates, unsigned node, unsigned other);
 
-/* The node is ready. True: it is the server of node *ret, and rejected. */
-bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
+/* True: the node is the server of another one that is ready and may vote, *ret. One of the two is to be
+ * rejected. */
+bool duplicate_nodes_find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
+void duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node);
 
 /* Whether the server's epoch has the name of a twin: the server votes as the node of that name, since the
  * epoch would look like another fleet's under another one. Returns as duplicate_nodes_gone(). */

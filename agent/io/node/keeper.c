@@ -310,7 +310,7 @@ static void report_duplicate(struct keeper *keeper, unsigned node, unsigned othe
     (void) snprintf(reason, sizeof(reason),
                     "is the same server as node %s, which votes alone: give each node its own server",
                     keeper->node_names[other]);
-    node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
+    node_trust_is_twin(&keeper->shard, node, reason, now_ns);
 }
 
 static void accept_nodes(struct keeper *keeper, node_set nodes, instant_ns now_ns) {
@@ -326,7 +326,7 @@ static bool is_misnamed(const struct keeper *keeper, unsigned node, unsigned *re
     unsigned n = keeper->config.config->n_nodes, other = 0;
 
     while (other < n &&
-           (other == node || !redis || strcmp(keeper->fleets[other].id, redis_epoch_fleet(redis)) != 0))
+           (other == node || !redis || strcmp(keeper->fleets[other].id, redis_others_fleet(redis)) != 0))
         other++;
     *ret_other = other;
     return other < n && duplicate_nodes_are_twins(&keeper->duplicates, node, other);
@@ -339,6 +339,22 @@ static void note_wrong_names(struct keeper *keeper, unsigned right) {
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
         if (i != right && is_misnamed(keeper, i, &other) && other == right)
             (void) duplicate_nodes_name(&keeper->duplicates, i, true);
+}
+
+static bool has_own_epoch(const struct redis *redis) {
+    return redis_epoch(redis)[0] != '\0' && redis_others_fleet(redis)[0] == '\0';
+}
+
+/* The node whose name the epoch has, or else the first in the configuration: so all keepers choose the same.
+ * True: `node` is rejected, and not the other one. */
+static bool reject_one(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
+    bool rejects_node =
+        has_own_epoch(keeper->nodes[other]) || (!has_own_epoch(keeper->nodes[node]) && other < node);
+    unsigned rejected = rejects_node ? node : other;
+
+    duplicate_nodes_reject(&keeper->duplicates, rejected);
+    report_duplicate(keeper, rejected, rejects_node ? other : node, now_ns);
+    return rejects_node;
 }
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
@@ -362,9 +378,8 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         break;
     case REDIS_READY:
         note_wrong_names(keeper, node);
-        if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
-            report_duplicate(keeper, node, other, now_ns);
-        else
+        if (!duplicate_nodes_find(&keeper->duplicates, node, &other) ||
+            !reject_one(keeper, node, other, now_ns))
             node_trust_ready(&keeper->shard, node, now_ns);
         break;
     }
@@ -391,7 +406,8 @@ static void on_node_probe(void *userdata, struct redis *redis, const struct prob
                               keeper->node_names[other]);
     }
     node_trust_probed(&keeper->shard, node, &shown, now_ns);
-    accept_nodes(keeper, duplicate_nodes_name(&keeper->duplicates, node, misnamed), now_ns);
+    if (!probe->error) /* an error shows no epoch */
+        accept_nodes(keeper, duplicate_nodes_name(&keeper->duplicates, node, misnamed), now_ns);
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {

@@ -130,8 +130,8 @@ const char *redis_floor(const struct redis *redis) {
     return redis->notes.epoch[0] != '\0' ? redis->floor : "";
 }
 
-const char *redis_epoch_fleet(const struct redis *redis) {
-    return redis->notes.epoch[0] != '\0' ? redis->notes.fields.fleet : "";
+const char *redis_others_fleet(const struct redis *redis) {
+    return redis->notes.fleet;
 }
 
 const char *redis_difference(const struct redis *redis) {

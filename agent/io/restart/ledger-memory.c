@@ -96,7 +96,7 @@ char *ledger_memory_host(const struct inherited_fds *inherited) {
     struct ledger_reader reader;
     char *host = NULL;
 
-    if (inherited->n_sessions > 0 && ledger_memory_find(inherited, &newest, &reader))
+    if (ledger_memory_find(inherited, &newest, &reader))
         host = strdup(reader.header->host);
     ledger_memory_deinit(&newest);
     return host;

@@ -24,8 +24,8 @@ int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *led
 bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_memory *ret,
                         struct ledger_reader *ret_reader);
 
-/* The keys of leases name the host. The host name in the newest ledger, if sessions are inherited whose
- * leases may go on: a copy to free; NULL: there is none, or no memory. */
+/* The keys of leases name the host. The host name in the newest ledger, a copy to free; NULL: there is none,
+ * or no memory. */
 char *ledger_memory_host(const struct inherited_fds *inherited);
 
 /* Fine for all zeroes. */
