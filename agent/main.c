@@ -30,14 +30,6 @@
 #include "io/restart/ledger-memory.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
-/* A session has its socket, its process and, while it gets a page or is restored, two more. A keeper has for
- * each node two connections, and a resolver. The rest: rejected clients that do not read, and spare ones. */
-enum {
-    DESCRIPTORS_OF_SESSION = 4,
-    DESCRIPTORS_OF_NODE = 4,
-    DESCRIPTORS_OF_KEEPER = 8,
-    DESCRIPTORS_ELSE = 384
-};
 
 static const char default_config_path[] = REDLOCK_DEFAULT_CONFIG;
 
@@ -263,12 +255,8 @@ static int block_signals(void) {
     return sigprocmask(SIG_BLOCK, &signals, NULL) < 0 ? -errno : 0;
 }
 
-/* A soft limit is for programs that use select(2). The agent does not. Sessions leave enough descriptors for
- * the connections to nodes, without which no lease is extended. */
-static void raise_descriptor_limit(struct config *config) {
-    rlim_t of_keeper = DESCRIPTORS_OF_NODE * (rlim_t) config->n_nodes + DESCRIPTORS_OF_KEEPER;
-    rlim_t others = config->keepers * of_keeper + DESCRIPTORS_ELSE;
-    rlim_t needed = DESCRIPTORS_OF_SESSION * (rlim_t) config->max_sessions + others;
+/* A soft limit is for programs that use select(2). The agent does not. */
+static void raise_descriptor_limit(unsigned max_sessions) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
@@ -277,15 +265,11 @@ static void raise_descriptor_limit(struct config *config) {
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
         limit.rlim_cur = soft;
-    if (limit.rlim_cur >= needed)
-        return;
-    rlim_t left = limit.rlim_cur > others ? (limit.rlim_cur - others) / DESCRIPTORS_OF_SESSION : 0;
-    unsigned sessions = left > 0 ? (unsigned) left : 1;
-    log_warning("max_sessions = %u: needs %llu descriptors, and the agent may have %llu: takes %u sessions; "
-                "raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
-                config->max_sessions, (unsigned long long) needed, (unsigned long long) limit.rlim_cur,
-                sessions);
-    config->max_sessions = sessions;
+    if (limit.rlim_cur < 2 * (rlim_t) max_sessions)
+        log_warning(
+            "max_sessions = %u: the agent needs two descriptors for each session, and may have %llu: "
+            "raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
+            max_sessions, (unsigned long long) limit.rlim_cur);
 }
 
 /* 8 hex digits that distinguish this process's leases from those of a former one. */
@@ -345,10 +329,10 @@ static int serve(const struct options *options, struct config *config) {
     int r = prepare(agent_id);
     if (r != EXIT_SUCCESS)
         return r;
+    raise_descriptor_limit(config->max_sessions);
     /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;
-    raise_descriptor_limit(config);
     r = inherited_fds_take(&inherited);
     if (r < 0) {
         log_error("descriptors of systemd: can't be taken: %s", strerror(-r));

@@ -234,5 +234,4 @@ struct probe {
     size_t others_length;
     const char *error; /* the error of the node; NULL: none */
     size_t error_length;
-    bool twin; /* the error: the server is another node of ours, and its epoch has that node's name */
 };

@@ -157,7 +157,6 @@ void node_epoch_probed(struct node *node, const struct probe *probe, const struc
     if (probe->error) {
         node->trust = NODE_UNKNOWN;
         node->blessed = node->marking = node->hurry = false;
-        node->foreign = node->foreign && !probe->twin;
         node_note_trouble(node, probe->error, probe->error_length);
         return;
     }

@@ -318,14 +318,6 @@ static void bar_nodes(struct shard *shard, instant_ns now_ns) {
     }
 }
 
-void node_trust_is_twin(struct shard *shard, unsigned index, const char *reason, instant_ns now_ns) {
-    assert(index < shard->config.nodes);
-
-    shard->nodes[index].foreign = false;
-    node_trust_gone(shard, index, NODE_STATE_FAILED, reason, now_ns);
-    bar_nodes(shard, now_ns);
-}
-
 /* The next answer, to a blessing or an amendment, ends in trust. */
 static bool trust_is_near(const struct shard *shard, const struct node *node, const struct probe *probe) {
     if (node->trust == NODE_QUARANTINED)

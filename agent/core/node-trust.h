@@ -49,9 +49,6 @@ static inline bool node_trust_answered(struct shard *shard, unsigned index, cons
     return recovered;
 }
 
-/* The node is another one of ours: it gets no requests while that one votes. */
-void node_trust_is_twin(struct shard *shard, unsigned node, const char *reason, instant_ns now_ns);
-
 /* A trusted node answers (again): it votes, unless a node belongs to another fleet. */
 void node_trust_recovered(struct shard *shard, unsigned node, instant_ns now_ns);
 

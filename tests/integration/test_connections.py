@@ -3,18 +3,16 @@
 import array
 import fcntl
 import os
-import re
 import select
 import shutil
 import socket
 import struct
-import subprocess
 import sys
 import termios
 
 import lab
 from descriptor_store import KeptAgent
-from tap import begins, equal, main, ok, skip, within
+from tap import begins, equal, main, ok, skip
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "failures"))
 import calls  # noqa: E402
@@ -206,8 +204,7 @@ def test_rejected_without_descriptors():
         skip("an agent without descriptors", "no prlimit here")
         return
     for limit in 64, 65:
-        agent = lab.Agent(nodes)
-        subprocess.run(["prlimit", "--pid", str(agent.process.pid), "--nofile=%d" % limit], check=True)
+        agent = lab.Agent(nodes, prefix=["prlimit", "--nofile=%d" % limit])
         clients = [agent.client() for _ in range(8)]
         equal([client.call("PING") for client in clients], ["PONG"] * 8, "clients are served")
 
@@ -228,19 +225,17 @@ def test_rejected_without_descriptors():
 
 
 def test_descriptor_limit():
-    """The soft limit of a shell is 1,024, the hard one much higher. The nodes get enough descriptors."""
+    """The soft limit of a shell is 1,024, the hard one much higher."""
     if not shutil.which("prlimit"):
         skip("an agent with a low limit of descriptors", "no prlimit here")
         return
-    text = "max_sessions = %d: needs "
-    for max_sessions in 350, 1025:
+    text = "max_sessions = %d: the agent needs two descriptors for each session, and may have 2048"
+    for max_sessions in 1000, 1025:
         agent = lab.Agent(nodes, "max_sessions = %d" % max_sessions, prefix=["prlimit", "--nofile=64:2048"])
         clients = [agent.client() for _ in range(100)]
         equal([client.call("PING") for client in clients], ["PONG"] * 100, "the soft limit is no limit")
-        equal(text % max_sessions in agent.log_text(), max_sessions > 400,
+        equal(text % max_sessions in agent.log_text(), max_sessions > 1024,
               "%d sessions: a line in the log if the hard one is too low" % max_sessions)
-        taken = int(re.search(r"redlock_sessions_max (\d+)", clients[0].call("METRICS"))[1])
-        within(taken, 350, 410, "and as many as leave enough")
         for client in clients:
             client.close()
         agent.terminate()

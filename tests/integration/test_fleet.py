@@ -240,55 +240,6 @@ def test_twins():
     agent.terminate()
 
 
-def test_twins_that_reconnect():
-    """The other name takes no part while the first one is away, and keeps no node from voting."""
-    nodes = lab.nodes(2)
-    ways = [lab.Proxy(nodes[0]), lab.Proxy(nodes[0])]
-    both = [Named(ways[0], "a"), Named(ways[1], "b"), Named(nodes[1], "c")]
-    agent = lab.Agent(both, "")
-    agent.wait_voting(2)
-    first = next(name for name, state in agent.node_states().items() if name in "ab" and
-                 state["state"] == "voting")
-    client = agent.client(3)
-    for turn in range(3):
-        ways["ab".index(first)].cut()
-        lab.wait_for(lambda: agent.node_states()[first]["state"] == "voting", what="the node's return")
-        agent.wait_voting(2)
-        ok("id" in client.acquire("twins %d" % turn, "WAIT", 5000),
-           "a node returns, and votes under its name")
-    agent.terminate()
-    for name in "abab":
-        agent = lab.Agent(both, "", start=False)
-        ways["ab".index(name)].delay = 0.05
-        agent.start()
-        agent.wait_voting(2)
-        equal(agent.node_states()[first]["state"], "voting",
-              "a process that reaches %s later than its twin uses the name that the server has" % name)
-        agent.kill()
-        ways["ab".index(name)].delay = 0.0
-
-
-def test_twin_restarts_with_its_data():
-    """Its epoch names a former process, and the other name."""
-    nodes = lab.nodes(3)
-    nodes[0].kill()
-    nodes[0].options += ("--appendonly", "yes", "--appendfsync", "always")
-    nodes[0].start()
-    ways = [lab.Proxy(nodes[0]), lab.Proxy(nodes[0])]
-    both = [Named(way, name) for way, name in zip([*ways, *nodes[1:]], "abcd")]
-    agent = lab.Agent(both, SHORT)
-    lab.wait_for(lambda: agent.bless() or agent.status()["voting"] == 3, what="blessed nodes")
-    first = next(name for name, state in agent.node_states().items() if name in "ab" and
-                 state["state"] == "voting")
-    ways["ab".index(first)].delay = 0.1
-    nodes[0].kill()
-    nodes[0].start()
-    lab.wait_for(lambda: agent.node_states()[first]["state"] == "voting", 20, "the vote of " + first)
-    agent.wait_voting(3)
-    ok(True, "a server that restarts is no other fleet's, whichever of its names is ready first")
-    agent.terminate()
-
-
 # --- settings ---
 
 # What the second agent has differently; what NODES, `redlock nodes` and the log of either agent show of it;
@@ -374,6 +325,5 @@ def test_versions():
 
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
      test_quarantine_of_one, test_overlapping_sets, test_shared_node_restarts_with_its_data,
-     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins,
-     test_twins_that_reconnect, test_twin_restarts_with_its_data, test_unlike_settings,
+     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_unlike_settings,
      test_versions)

@@ -145,13 +145,13 @@ static bool only_this_clock_was_set(const struct sim_keeper *keeper, unsigned no
     return others > 1;
 }
 
-/* The clocks' rates differ by less than 1 %. */
+/* The clocks' rates differ by less than 1 %, since the last answer and within this round trip. */
 void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
     struct shown *shown = shown_by(keeper, node), before = *shown;
     bool by_probe = answer->kind == EVENT_PROBED;
     int64_t time_us = by_probe ? answer->as.probe.answer.time_us : answer->time_us;
     int64_t sent_ns = answer->sent_ns, received_ns = clock_read(&keeper->agent->clock);
-    int64_t drift_ns = (received_ns - before.sent_ns) / 100;
+    int64_t drift_ns = (received_ns - before.sent_ns + received_ns - sent_ns) / 100;
 
     if (time_us < 0)
         return;

@@ -108,17 +108,6 @@ uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) 
                                                                          : 0;
 }
 
-uint32_t adopt_session_slots(const struct inherited_fds *inherited, uint32_t sessions_max) {
-    uint32_t slots = sessions_max;
-
-    for (size_t i = 0; i < inherited->n_sessions; i++) {
-        uint32_t slot = (uint32_t) (inherited->sessions[i].id & LEDGER_SLOT_MASK);
-        if (slot >= slots && slot < LEDGER_SLOT_MASK)
-            slots = slot + 1;
-    }
-    return slots;
-}
-
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
                 struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max) {
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */

@@ -20,9 +20,6 @@ struct adopt {
  * its requests, however many leases are allowed now; 0: there is none. */
 uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
 
-/* The slots that the table needs for the inherited sessions, which keep theirs, and for `sessions_max`. */
-uint32_t adopt_session_slots(const struct inherited_fds *inherited, uint32_t sessions_max);
-
 /* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
  * sessions and leases of the ledger that adopt_find() has found. The keepers search for these leases. What
  * can't be restored is removed from the store. The table is paused until conn_serve(). The keepers must run;

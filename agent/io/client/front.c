@@ -394,7 +394,7 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 /* Continues the former process's sessions. Without a service manager there is no store. */
 static int continue_sessions(struct front *front) {
     int r = adopt_begin(&front->adopt, &front->table, &front->layer.state, &front->keepers,
-                        front->config.inherited, front->table.slots.capacity);
+                        front->config.inherited, front->config.config->max_sessions);
 
     if (r == -ENOTCONN) {
         log_warning(
@@ -410,9 +410,6 @@ static int set_up(struct front *front) {
     uint32_t leases = front->config.config->max_leases;
     uint32_t former = front->config.inherited ? adopt_find(&front->adopt, front->config.inherited) : 0;
     uint32_t requests_max = registry_requests_max(former > leases ? former : leases);
-    uint32_t sessions = front->config.config->max_sessions;
-    if (front->config.inherited)
-        sessions = adopt_session_slots(front->config.inherited, sessions);
 
     int r = sd_event_new(&front->event);
     if (r >= 0)
@@ -421,7 +418,8 @@ static int set_up(struct front *front) {
         r = local_layer_init(&front->layer, front->config.config, front->config.agent_id, requests_max,
                              &front->keepers);
     if (r >= 0)
-        r = conn_table_init(&front->table, front->poller, &front->layer.state, sessions);
+        r = conn_table_init(&front->table, front->poller, &front->layer.state,
+                            front->config.config->max_sessions);
     if (r >= 0)
         r = loop_add_timer(front->event, on_timer, front, &front->timer);
     if (r >= 0)

@@ -310,51 +310,15 @@ static void report_duplicate(struct keeper *keeper, unsigned node, unsigned othe
     (void) snprintf(reason, sizeof(reason),
                     "is the same server as node %s, which votes alone: give each node its own server",
                     keeper->node_names[other]);
-    node_trust_is_twin(&keeper->shard, node, reason, now_ns);
+    node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
-static void accept_nodes(struct keeper *keeper, node_set nodes, instant_ns now_ns) {
+static void node_is_not_ready(struct keeper *keeper, unsigned node, instant_ns now_ns) {
+    node_set only = duplicate_nodes_gone(&keeper->duplicates, node);
+
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        if (nodes & node_set_of(i))
+        if (only & node_set_of(i))
             node_trust_ready(&keeper->shard, i, now_ns);
-}
-
-/* True: the server is also this other node of ours, and its epoch has that node's name. An epoch with such a
- * name on another server is another fleet's. */
-static bool is_misnamed(const struct keeper *keeper, unsigned node, unsigned *ret_other) {
-    const struct redis *redis = keeper->nodes[node];
-    unsigned n = keeper->config.config->n_nodes, other = 0;
-
-    while (other < n &&
-           (other == node || !redis || strcmp(keeper->fleets[other].id, redis_others_fleet(redis)) != 0))
-        other++;
-    *ret_other = other;
-    return other < n && duplicate_nodes_are_twins(&keeper->duplicates, node, other);
-}
-
-/* A server may be ready under a wrong name before it is under the right one. */
-static void note_wrong_names(struct keeper *keeper, unsigned right) {
-    unsigned other;
-
-    for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        if (i != right && is_misnamed(keeper, i, &other) && other == right)
-            (void) duplicate_nodes_name(&keeper->duplicates, i, true);
-}
-
-static bool has_own_epoch(const struct redis *redis) {
-    return redis_epoch(redis)[0] != '\0' && redis_others_fleet(redis)[0] == '\0';
-}
-
-/* The node whose name the epoch has, or else the first in the configuration: so all keepers choose the same.
- * True: `node` is rejected, and not the other one. */
-static bool reject_one(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
-    bool rejects_node =
-        has_own_epoch(keeper->nodes[other]) || (!has_own_epoch(keeper->nodes[node]) && other < node);
-    unsigned rejected = rejects_node ? node : other;
-
-    duplicate_nodes_reject(&keeper->duplicates, rejected);
-    report_duplicate(keeper, rejected, rejects_node ? other : node, now_ns);
-    return rejects_node;
 }
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
@@ -377,37 +341,21 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
-        note_wrong_names(keeper, node);
-        if (!duplicate_nodes_find(&keeper->duplicates, node, &other) ||
-            !reject_one(keeper, node, other, now_ns))
+        if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
+            report_duplicate(keeper, node, other, now_ns);
+        else
             node_trust_ready(&keeper->shard, node, now_ns);
         break;
     }
     if (state != REDIS_READY)
-        accept_nodes(keeper, duplicate_nodes_gone(&keeper->duplicates, node), now_ns);
+        node_is_not_ready(keeper, node, now_ns);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
     struct keeper *keeper = userdata;
-    unsigned node = redis_index(redis), other;
-    bool misnamed = is_misnamed(keeper, node, &other);
-    struct probe shown = *probe;
-    char reason[NODE_TROUBLE_BYTES];
-    instant_ns now_ns = clock_now_ns();
 
     node_log_difference(&keeper->log, redis_difference(redis));
-    if (misnamed) {
-        shown = (struct probe){
-            .time_us = probe->time_us, .sent_ns = probe->sent_ns, .error = reason, .twin = true};
-        shown.error_length =
-            (size_t) snprintf(reason, sizeof(reason),
-                              "is the server of node %s: give each node its own server, and all agents the "
-                              "same names",
-                              keeper->node_names[other]);
-    }
-    node_trust_probed(&keeper->shard, node, &shown, now_ns);
-    if (!probe->error) /* an error shows no epoch */
-        accept_nodes(keeper, duplicate_nodes_name(&keeper->duplicates, node, misnamed), now_ns);
+    node_trust_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {

@@ -79,10 +79,7 @@ static void read_knowledge(struct probe *probe, const struct fleet *fleet, const
 
     if (others->type == REDIS_REPLY_ARRAY) {
         probe->rival = !probe->blessed;
-        bool of_epoch = others->element[2]->integer == 1;
-        probe->foreign |= of_epoch;
-        if (of_epoch)
-            (void) snprintf(notes->fleet, sizeof(notes->fleet), "%s", others->element[0]->str);
+        probe->foreign |= others->element[2]->integer == 1;
         fleet_explain(fleet, others->element[1]->str, probe->blessed, notes->others, sizeof(notes->others));
         probe->others = notes->others;
         probe->others_length = strlen(notes->others);
@@ -98,7 +95,7 @@ struct probe probe_reply_read(const redisReply *reply, instant_ns sent_ns, const
                               struct probe_reply_notes *notes) {
     struct probe probe = {.time_us = -1, .sent_ns = sent_ns};
 
-    notes->epoch[0] = notes->fleet[0] = '\0';
+    notes->epoch[0] = '\0';
     if (reply->type == REDIS_REPLY_ERROR) {
         probe.error = reply->str;
         probe.error_length = (size_t) reply->len;

@@ -14,7 +14,6 @@ struct probe_reply_notes {
     char difference[DIFFERENCE_BYTES]; /* how another agent is configured differently; "": as far as is known
                                           not */
     char others[NODE_TROUBLE_BYTES];
-    char fleet[FLEET_BYTES]; /* of the epoch, also of a former process, if it is another node's; else "" */
 };
 
 /* Whether one of the scripts has such an answer, or it is an error. */

@@ -130,10 +130,6 @@ const char *redis_floor(const struct redis *redis) {
     return redis->notes.epoch[0] != '\0' ? redis->floor : "";
 }
 
-const char *redis_others_fleet(const struct redis *redis) {
-    return redis->notes.fleet;
-}
-
 const char *redis_difference(const struct redis *redis) {
     return redis->notes.difference;
 }

@@ -95,9 +95,6 @@ void redis_amend(struct redis *redis, const struct amendment *amendment);
 const char *redis_epoch(const struct redis *redis);
 const char *redis_floor(const struct redis *redis);
 
-/* The fleet's digits in the epoch that the last probe has found, if they are another node's; else "". */
-const char *redis_others_fleet(const struct redis *redis);
-
 /* The differences of another agent's configuration, according to the node; "": none. */
 const char *redis_difference(const struct redis *redis);
 
