@@ -122,8 +122,6 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
         asked->request.tail = read_tail(keeper, send->text);
     if (send->secret)
         memcpy(asked->request.secret, send->secret, SECRET_BYTES);
-    if (send->operation == OPERATION_ACQUIRE)
-        stray_sent(keeper, name, &asked->request);
     (void) call_plan_add(&keeper->turn, send,
                          keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
 }

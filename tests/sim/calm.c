@@ -37,10 +37,6 @@ int64_t calm_since_ns(unsigned name, unsigned agent) {
     return holds ? instant_max(free_since_ns[name], untroubled_since_ns[agent]) : 0;
 }
 
-int64_t calm_untroubled_since_ns(unsigned agent) {
-    return untroubled_since_ns[agent];
-}
-
 static void note(int64_t *since_ns, bool holds) {
     if (!holds)
         *since_ns = 0;

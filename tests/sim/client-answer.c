@@ -69,8 +69,6 @@ static void failed(struct client *client, const char *error) {
     trace("client %u: %s", client_index(client), error);
     observer_reported(client_index(client), ANSWER_FAILED, error);
     exclusion_check_answer(client, error);
-    if (client->state == CLIENT_ASKING)
-        stray_failed(client->agent, client->name, client_pid(client_index(client)), client->asked_ns);
     if (client->state == CLIENT_RESUMING && exclusion_holds(client) && strcmp(error, "NOTHELD") != 0)
         client_cut_off(client); /* the answer proves nothing */
     else

@@ -47,15 +47,6 @@ unsigned client_pid(unsigned client) {
     return FIRST_PID + client + SIM_USERS * (client == SIM_READER ? 0 : sim_clients[client].process);
 }
 
-bool clients_want(unsigned agent, unsigned name) {
-    bool wanted = false;
-
-    for (unsigned i = 0; i < sim_n_clients; i++)
-        wanted |= sim_clients[i].state != CLIENT_IDLE && sim_clients[i].agent == agent &&
-                  sim_clients[i].name == name;
-    return wanted;
-}
-
 bool client_process_is_dead(unsigned pid) {
     return client_pid(client_of_pid(pid)) != pid;
 }

@@ -6,8 +6,6 @@
 
 enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150 };
 
-static unsigned overwritten; /* by the last fault: a bit for each agent that was untroubled then */
-
 static void break_node_connections(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
         for (unsigned j = 0; j < sim_n_keepers; j++)
@@ -186,8 +184,6 @@ static void fault_overwrite(void) {
 
     trace("fault: name %u is overwritten on some nodes", name);
     sim_counts.overwrites++;
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        overwritten |= (unsigned) agent_is_untroubled(&sim_agents[i]) << i;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (chance(percent))
             node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
@@ -252,14 +248,8 @@ static void fault_kill(struct sim_agent *agent) {
     trace("fault: agent %u is killed%s", agent->index, agent->steps_left > 0 ? " soon" : "");
 }
 
-bool fault_has_only_overwritten(const struct sim_agent *agent) {
-    return overwritten & 1u << agent->index;
-}
-
 void fault(void) {
     int64_t kind = pick(1, 100);
-
-    overwritten = 0;
 
     if (sim_calm) {
         fault_subscriptions();

@@ -94,22 +94,6 @@ static bool is_taken_by_its_agent(const struct view *view) {
     return !view->resumes && count > agent->n_nodes - quorum_of(agent->n_nodes);
 }
 
-/* So many nodes have another program's value since before the last extension that no majority is left. */
-static bool is_taken(const struct view *view) {
-    const struct sim_agent *agent = view_agent(view);
-    int64_t since_ns = sim_now_ns - view_ttl_ns(view) / 2;
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < agent->n_nodes; i++) {
-        const struct sim_node *node = agent_node(agent, i);
-        const struct sim_key *key = &node->data.keys[view->name];
-        count += key->set && key->owner == 0 && node->overwritten_ns < since_ns &&
-                 node_key_left_ns(node, view->name) > 0;
-    }
-    return count > agent->n_nodes - quorum_of(agent->n_nodes) && fault_has_only_overwritten(agent) &&
-           agent_is_untroubled(agent);
-}
-
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 void loss_check(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
@@ -120,8 +104,6 @@ void loss_check(const struct view *view, enum reason reason) {
                   (long long) ((view->deadline_ns - view_now_ns(view)) / NS_PER_MS), reasons[reason]);
     if (reason == REASON_TAKEN && is_taken_by_its_agent(view))
         violation("client %u loses its lease to a former process of its agent", view_index(view));
-    if (reason == REASON_NO_QUORUM && is_taken(view))
-        violation("client %u loses its lease for no-quorum, and another program has it", view_index(view));
     if (reason == REASON_HEARTBEAT && beats_in_time(view))
         violation("client %u loses its lease for a heartbeat that it sent", view_index(view));
     bool moot = reason == REASON_PAUSED && view_was_restarted(view) && view->risk == 1 + REASON_HEARTBEAT;

@@ -30,14 +30,13 @@ NO_TURNS = ("agent/local/handoff.c",
 
 # The bug, the file, the text there, its replacement; then file, text and replacement of each further edit.
 # 80,000 schedules do not find these bugs: a token raised on a node where the lock is another holder's (a
-# row of tests/model), and other agents' longer leases, outdated readings and nodes of other fleets that
-# lose their data (test-epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the bounds of the
-# window, and turns between sessions and users (test-window.c, test-admission.c there), which cost time,
-# not leases. Nor, as far as is known, these of a restart: a lease found in parts, and a hand-off that
-# the ledger does not have (test-restore-handoff.c); and deleted keys of a former process that has sent
-# RESUMEs (test-foreign-key.c, test-recovery.c). Nor mistakes in the notes of RESUMEs that a restart
-# finishes, whose reply is unread, or that reach the nodes one after the other (test_resume.py,
-# test_store.py).
+# row of tests/model), and outdated readings and nodes of other fleets that lose their data (test-
+# epoch.c, test-quarantine.c, test-other-fleet.c in tests/unit); the bounds of the window, and turns
+# between sessions and users (test-window.c, test-admission.c there), which cost time, not leases. Nor,
+# as far as is known, these of a restart: a lease found in parts, and a hand-off that the ledger does not
+# have (test-restore-handoff.c); and deleted keys of a former process that has sent RESUMEs (test-
+# foreign-key.c, test-recovery.c). Nor mistakes in the notes of RESUMEs that a restart finishes, whose
+# reply is unread, or that reach the nodes one after the other (test_resume.py, test_store.py).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
@@ -554,9 +553,8 @@ MUTATIONS = [
      "        node->barred = barred;\n        if (node->trust != NODE_TRUSTED",
      "        node->barred = barred && node->trust == NODE_TRUSTED;\n"
      "        if (node->trust != NODE_TRUSTED"),
-    ("a request that was withdrawn keeps its name for its COOLDOWN", "agent/core/shard.c",
-     "            lease_release(shard, lease, command->cooldown_until_ns, now_ns);",
-     "            lease_release(shard, lease, lease->cooldown_until_ns, now_ns);"),
+    ("longer leases of other agents do not count in a quarantine", "agent/core/quarantine.c",
+     "        readings.longest_ms = longer_ms(readings.longest_ms, node_epoch_known_ms(node));\n", ""),
 ]
 
 

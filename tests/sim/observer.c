@@ -436,7 +436,4 @@ void observer_check(void) {
         return;
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         check_served(&views[i]);
-    for (unsigned i = 0; i < sim_n_agents; i++)
-        if (calm_untroubled_since_ns(i) != 0 && !sim_repeats)
-            stray_check(i, calm_untroubled_since_ns(i));
 }

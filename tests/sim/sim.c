@@ -134,8 +134,6 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         if (request.operation != OPERATION_RAISE && request.operation != OPERATION_RELEASE &&
             (ret->as.answer.replies[i].kind == VOTE_YES || ret->as.answer.replies[i].kind == VOTE_REPAIRED))
             trust_voted(call->agent, (unsigned) (node - sim_nodes), call->true_sent_ns);
-        if (sim_now_ns >= call->true_sent_ns + request.ttl_ms * NS_PER_MS)
-            stray_late(&request);
         if (ret->as.answer.replies[i].time_us >= 0)
             ret->time_us = ret->as.answer.replies[i].time_us;
     }
@@ -287,7 +285,6 @@ static void begin(void) {
     events_reset();
     pubsub_reset();
     trust_reset();
-    stray_reset();
     client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;

@@ -564,8 +564,7 @@ void client_step(unsigned client);
 bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
 bool client_has_read(unsigned client);
 unsigned client_uid(unsigned client);
-unsigned client_pid(unsigned client);             /* of its present process */
-bool clients_want(unsigned agent, unsigned name); /* a client asks for it, or holds it */
+unsigned client_pid(unsigned client); /* of its present process */
 unsigned client_of_pid(unsigned pid);
 bool client_process_is_dead(unsigned pid);
 void client_disconnected(unsigned client);             /* its session ends, and the client did not end it */
@@ -591,16 +590,6 @@ void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]); /* relea
 /* The node has set a missing key of the lease, by a request that this agent sent at that instant. */
 void released_set_again(unsigned agent, unsigned node, const struct sim_request *request,
                         int64_t true_sent_ns);
-
-/* --- keys of requests that failed (stray.c) --- */
-
-void stray_reset(void);
-void stray_sent(const struct sim_keeper *keeper, unsigned name, const struct sim_request *request);
-void stray_late(const struct sim_request *request);
-
-/* The ACQUIRE that was sent then has failed. */
-void stray_failed(unsigned agent, unsigned name, unsigned pid, int64_t asked_ns);
-void stray_check(unsigned agent, int64_t untroubled_since_ns); /* which it is, in the calm */
 
 /* --- the trust in nodes (trust.c) --- */
 
@@ -689,9 +678,6 @@ bool calm_look(void);
 /* Since when the name is free, and nothing keeps the agent from a quorum; 0: not now. */
 int64_t calm_since_ns(unsigned name, unsigned agent);
 
-/* Since when nothing keeps the agent from a quorum; 0: not now. */
-int64_t calm_untroubled_since_ns(unsigned agent);
-
 /* --- faults (fault.c) --- */
 
 extern struct sim_faults {
@@ -705,9 +691,6 @@ extern struct sim_faults {
 } sim_faults;         /* of this run */
 
 void fault(void); /* and the next one later */
-
-/* The last fault has set keys, and then nothing was wrong for this agent. */
-bool fault_has_only_overwritten(const struct sim_agent *agent);
 
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,

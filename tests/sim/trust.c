@@ -6,8 +6,8 @@
 #include "sim.h"
 
 enum {
-    MARGIN_MS = 950,       /* a quarantine is a second longer than the ttl, by a clock that may be fast */
-    STEP_MS = 10,          /* smaller steps of a clock may be ignored */
+    MARGIN_MS = 950,      /* a quarantine is a second longer than the ttl, by a clock that may be fast */
+    STEP_MS = 10,         /* smaller steps of a clock may be ignored */
     STEPS_APART_MS = 5000 /* if two clocks are set within this time, the host's may have been set instead */
 };
 
