@@ -338,10 +338,10 @@ static int serve(const struct options *options, struct config *config) {
         log_error("descriptors of systemd: can't be taken: %s", strerror(-r));
         return EXIT_SYSTEM;
     }
-    if (!options->store)
-        inherited_fds_drop(&inherited);
     if (options->store)
         keep_host(config, &inherited);
+    else
+        inherited_fds_drop(&inherited);
     int listen_fd = open_socket(config, &inherited);
     if (listen_fd < 0)
         return EXIT_UNAVAILABLE;

@@ -186,12 +186,13 @@ static bool read_value(long line, const struct value_option *row, const char *te
 
     if (row->read(text, row, (char *) target + row->offset, expected))
         return true;
-    if (reader.use == CONFIG_START && value_add_nobody(row, target)) {
+    bool may_be_missing = reader.use == CONFIG_START && *text && !strchr("0123456789", *text); /* a name */
+    if (may_be_missing && value_add_nobody(row, target)) {
         warn(line, "%s = \"%.80s\": does not exist now: the rule is not for it until a reload finds it",
              row->name, text);
         return true;
     }
-    if (reader.use == CONFIG_START && row->read == value_group) {
+    if (may_be_missing && row->read == value_group) {
         warn(line, "%s = \"%.80s\": does not exist now: the socket keeps its group", row->name, text);
         return true;
     }

@@ -50,8 +50,8 @@ struct config {
     unsigned max_work; /* units a second of a user while others ask: local/work-share.h */
 };
 
-/* CHECK: credentials need not exist. START: users and groups of rules need not exist, since an account that
- * was deleted, or a directory of accounts that does not answer, must not keep the agent from a restart. */
+/* CHECK: credentials need not exist. START: users and groups that are given by name need not exist, since an
+ * account that was deleted, or a directory of accounts that does not answer, must not prevent a restart. */
 enum config_use { CONFIG_CHECK, CONFIG_START, CONFIG_RELOAD };
 
 /* Reads and validates the file; a NULL path gives the defaults, without nodes. Errors and warnings go to

@@ -255,6 +255,31 @@ static void test_peers(void) {
             "2: default_ttl = \"3s\"");
 }
 
+/* What a start accepts with a warning, and what no start does. */
+static void test_missing_at_start(void) {
+    static const struct {
+        const char *text, *what;
+        bool starts;
+    } files[] = {
+        {"node a { address = h }\nrule x { users = {no-such-user} }\n", "a user", true},
+        {"node a { address = h }\nrule x { groups = {no-such-group} }\n", "a group of a rule", true},
+        {"node a { address = h }\nsocket { group = no-such-group }\n", "the socket's group", true},
+        {"node a { address = h }\nrule x { users = {12x} }\n", "no number", false},
+        {"node a { address = h }\nrule x { groups = {99999999999} }\n", "too large a number", false},
+        {"node a { address = h }\nsocket { group = \"\" }\n", "an empty text", false},
+    };
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        _cleanup_(cleanup_config) struct config *config = NULL;
+        _cleanup_free_ char *output = NULL;
+        write_file(files[i].text, strlen(files[i].text));
+        int r = read_path(FILE_NAME, CONFIG_START, &config, &output);
+        bool warned = output && strstr(output, "warning: ");
+        ok((r == 0) == files[i].starts && warned == files[i].starts, "at a start, missing or wrong: %s",
+           files[i].what);
+    }
+}
+
 int main(int argc, char **argv) {
     char directory[] = "/tmp/test-config-XXXXXX";
 
@@ -269,6 +294,7 @@ int main(int argc, char **argv) {
     test_all_at_once();
     test_files();
     test_without_a_file();
+    test_missing_at_start();
     config_harness_end(directory);
     return done_testing();
 }
