@@ -116,6 +116,14 @@ class Machine:
                               stdin=None if input is not None else subprocess.DEVNULL)
         return done.returncode, done.stdout
 
+    def lose_lease(self, name):
+        """A client of the machine acquires the lease, and keeps the connection past the lease's max-hold."""
+        client = lab.spawn(self.command("redis-cli", "-s", "/run/redlockd/redlockd.sock"),
+                           stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        client.stdin.write(b"ACQUIRE %s MAXHOLD 1000\n" % name.encode())
+        client.stdin.flush()
+        return client
+
     def must(self, *arguments, input=None, timeout=60):
         status, said = self.run(*arguments, input=input, timeout=timeout)
         if status != 0:

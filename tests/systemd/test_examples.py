@@ -61,10 +61,10 @@ def test_reload():
 
 def test_journal():
     host.must("journalctl", "--update-catalog")
-    host.run("sh", "-c", "(echo ACQUIRE nightly MAXHOLD 1000; sleep 1.5) | "
-             "redis-cli -s /run/redlockd/redlockd.sock")
+    client = host.lose_lease("nightly")
     lab.wait_for(lambda: "lease nightly" in host.run(
         "sh", "-c", find("redlockd.8", "REDLOCK_EVENT=lease-lost"))[1], 10, "the entry of the lost lease")
+    client.communicate(timeout=20)
     text = run("redlockd.8", "REDLOCK_EVENT=lease-lost")
     said = host.must("sh", "-c", text.splitlines()[1])
     ok("The lease nightly was lost (max-hold)" in said, "its second command explains the loss")

@@ -120,10 +120,10 @@ def entries(*matches):
 
 def test_journal():
     host.must("journalctl", "--update-catalog")
-    host.run("sh", "-c", "(echo ACQUIRE lost MAXHOLD 1000; sleep 1.5) | "
-             "redis-cli -s /run/redlockd/redlockd.sock")
+    client = host.lose_lease("lost")
     found = lab.wait_for(lambda: entries("REDLOCK_EVENT=lease-lost", "REDLOCK_NAME=lost"), 10,
                          "the entry of a lost lease")
+    client.communicate(timeout=20)
     equal([found[0].get(key) for key in ("REDLOCK_REASON", "PRIORITY", "SYSLOG_IDENTIFIER")],
           ["max-hold", "4", "redlockd"], "a lost lease has an entry with fields")
     ok(int(found[0].get("REDLOCK_FENCE", 0)) > 1e15, "and its fencing token")
