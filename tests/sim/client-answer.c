@@ -58,6 +58,7 @@ static void granted(struct client *client, const struct answer *answer) {
     client->lease = client->ask;
     sim_counts.resumed += client->ask.resumes;
     exclusion_check(client);
+    exclusion_check_pages(client);
     if (client_habits.crowded && chance(95))
         client_step_later(client, pick(0, 3000) * NS_PER_US);
     else
@@ -69,6 +70,8 @@ static void failed(struct client *client, const char *error) {
     trace("client %u: %s", client_index(client), error);
     observer_reported(client_index(client), ANSWER_FAILED, error);
     exclusion_check_answer(client, error);
+    if (strcmp(error, "NOTHELD") == 0)
+        exclusion_check_not_held(client);
     if (client->state == CLIENT_RESUMING && exclusion_holds(client) && strcmp(error, "NOTHELD") != 0)
         client_cut_off(client); /* the answer proves nothing */
     else

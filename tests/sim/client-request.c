@@ -161,6 +161,7 @@ void client_request_acquire(struct client *client) {
 void client_request_resume(struct client *client) {
     char line[LINE_BYTES];
 
+    client->true_moved_ns = 0;
     client->ask = client->lease;
     client->ask.resumes = client->ask.resumable = true;
     client->ask.wait_ms = chance(70) ? client->lease.terms.ttl_ms : pick(0, 1) * 100;

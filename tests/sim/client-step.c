@@ -38,6 +38,8 @@ static void leave(struct client *client) {
     } else {
         trace("client %u: releases", client_index(client));
         client->holding = false;
+        if (client->state == CLIENT_RESUMING)
+            client->token[0] = '\0'; /* a late RESUME, and its release, may undo a later one */
         client->releases_lease = client->state == CLIENT_HOLDING;
         client->state = CLIENT_RELEASING;
         observer_releases(client_index(client));
@@ -133,6 +135,7 @@ static bool moves(struct client *client) {
     sim_counts.moves++;
     client_request_connect(client);
     client_request_resume(client);
+    exclusion_moves(client);
     return true;
 }
 

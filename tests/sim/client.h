@@ -49,7 +49,9 @@ struct client {
     char token[SIM_TOKEN_BYTES];       /* to resume it; "": none */
     char ended_token[SIM_TOKEN_BYTES]; /* of the lease that its agent last reported as released or lost */
     unsigned ended_by;
-    uint32_t ended_life; /* of the agent */
+    uint32_t ended_life;                  /* of the agent */
+    int64_t true_moved_ns, moved_left_ns; /* it asked another agent to resume its lease then, whose keys */
+    node_set moved_keys;                  /* on these nodes would live for so long */
     int64_t fence;
     uint8_t secrets[2][SECRET_BYTES]; /* its own, and the one in the keys, at the grant */
 };
@@ -112,3 +114,10 @@ void exclusion_check_waits(const struct client *client);
 void exclusion_check_token(const struct client *client, int64_t token, bool was_valid);
 void exclusion_check_handed_over(const struct client *client);
 void exclusion_note_risk(const struct client *client, bool at_risk);
+
+/* The client has asked another agent for its lease; the answer is NOTHELD. */
+void exclusion_moves(struct client *client);
+void exclusion_check_not_held(const struct client *client);
+
+/* No page shows a lease of the name that its client releases. */
+void exclusion_check_pages(const struct client *granted);

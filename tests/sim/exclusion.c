@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "client-session.h"
 
 static int64_t resource_tokens[SIM_NAMES];
 /* As the agent reported to the last holder. At risk: the deadline; lost: INSTANT_NEVER; else 0. */
@@ -34,6 +35,21 @@ void exclusion_check(const struct client *client) {
         if (&sim_clients[i] != client && sim_clients[i].name == client->name &&
             exclusion_holds(&sim_clients[i]))
             violation("clients %u and %u both hold name %u", client_index(client), i, client->name);
+}
+
+/* The releasing client may look at its page until the reply. */
+void exclusion_check_pages(const struct client *granted) {
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *client = &sim_clients[i];
+        if (client == granted || client->state != CLIENT_RELEASING || client->name != granted->name ||
+            !client->paged || client->slot < 0 || client->id == 0)
+            continue;
+        if (answer_page_deadline(front_page(i), client->slot, client->id) >
+            clock_read(&client_agent(client)->clock))
+            violation("client %u is granted name %u, and the page of client %u, which releases it, shows "
+                      "the lease as valid",
+                      client_index(granted), granted->name, i);
+    }
 }
 
 /* --- answers --- */
@@ -223,6 +239,40 @@ void exclusion_note_risk(const struct client *client, bool risky) {
 static bool has_secret(const struct client *client, const uint8_t secret[SECRET_BYTES]) {
     return memcmp(client->secrets[0], secret, SECRET_BYTES) == 0 ||
            memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
+}
+
+static bool has_lease(const struct sim_key *key, const struct client *client, size_t bytes) {
+    return key->set && memcmp(key->secret, client->secrets[0], bytes) == 0;
+}
+
+void exclusion_moves(struct client *client) {
+    client->moved_keys = 0;
+    client->moved_left_ns = INSTANT_NEVER;
+    client->true_moved_ns = sim_now_ns;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        int64_t left_ns = node_key_left_ns(&sim_nodes[i], client->name);
+        if (!has_lease(&sim_nodes[i].data.keys[client->name], client, SECRET_BYTES) || left_ns <= 0)
+            continue;
+        client->moved_keys |= node_set_of(i);
+        client->moved_left_ns = instant_min(client->moved_left_ns, left_ns);
+    }
+}
+
+/* All the time a majority has had its keys. */
+void exclusion_check_not_held(const struct client *client) {
+    node_set had = 0;
+
+    if (client->true_moved_ns == 0 || client->ask.terms.max_hold_ms > 0 || sim_steps ||
+        sim_now_ns - client->true_moved_ns >= client->moved_left_ns * 9 / 10)
+        return;
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        const struct sim_node *node = &sim_nodes[i];
+        if (instant_max(node->lost_ns, node->overwritten_ns) < client->true_moved_ns &&
+            has_lease(&node->data.keys[client->name], client, SECRET_LEASE_BYTES))
+            had |= client->moved_keys & node_set_of(i);
+    }
+    if (node_set_count(had) >= quorum_of(sim_n_nodes))
+        violation("client %u gets NOTHELD, and a majority has the keys of its lease", client_index(client));
 }
 
 void clients_check_deletion(unsigned name, const struct sim_key *deleted) {

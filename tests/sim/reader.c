@@ -583,7 +583,6 @@ static void bless(void) {
     line[6] = (char) ('a' + node);
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;
     sim_counts.blessings++;
-    trust_by_operator();
     trace("an operator asks agent %u: %s", reader.agent, line);
     say(QUESTION_OTHER, line);
 }

@@ -154,11 +154,16 @@ static void deliver(const struct event *event) {
     if (event->kind == EVENT_PROBE) {
         struct event answer = *event;
         bool barred = !node_is_rested(node);
-        uint32_t max_ttl_ms = node->data.max_ttl_ms;
+        uint32_t max_ttl_ms = node->data.max_ttl_ms, former_fleet = node->data.fleet;
+        bool had_epoch = node->data.epoch != 0 && node->data.rested;
         node_probe(node, &answer);
-        if (barred && node_is_rested(node) && sim_now_ns >= sim_blessing_until_ns) {
-            observer_blessed((unsigned) (node - sim_nodes));
-            trust_blessed((unsigned) (node - sim_nodes));
+        trust_examined((unsigned) (node - sim_nodes), event);
+        if (event->as.probe.bless && had_epoch && node->data.fleet != former_fleet)
+            trust_taken((unsigned) (node - sim_nodes), event);
+        if (barred && node_is_rested(node)) {
+            if (sim_now_ns >= sim_blessing_until_ns)
+                observer_blessed((unsigned) (node - sim_nodes));
+            trust_blessed((unsigned) (node - sim_nodes), event);
         } else if (event->as.probe.amend && node->data.max_ttl_ms < max_ttl_ms) {
             trust_shortened((unsigned) (node - sim_nodes));
         }

@@ -594,12 +594,14 @@ void released_set_again(unsigned agent, unsigned node, const struct sim_request 
 /* --- the trust in nodes (trust.c) --- */
 
 void trust_reset(void);
-void trust_by_operator(void);                                          /* a BLESS */
+void trust_told(const struct sim_keeper *keeper, unsigned node);       /* by a BLESS, call before */
 void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns); /* and has set a key */
 void trust_lost(unsigned node);                                        /* call after the loss of its data */
 void trust_restarted(unsigned node);
-void trust_blessed(unsigned node);   /* after a quarantine, not by an operator */
-void trust_shortened(unsigned node); /* its epoch is for shorter leases now */
+void trust_examined(unsigned node, const struct event *probe);   /* by a probe */
+void trust_taken(unsigned node, const struct event *blessing);   /* it has the data of another fleet */
+void trust_blessed(unsigned node, const struct event *blessing); /* by this, after a quarantine */
+void trust_shortened(unsigned node);                             /* its epoch is for shorter leases now */
 void trust_clock_set(unsigned node);
 
 /* What a keeper sees: answers, after it has read them, and broken connections. */

@@ -22,9 +22,12 @@ struct shown {
 static struct {
     int64_t true_voted_ns[SIM_NODES_MAX][SIM_AGENTS_MAX]; /* its last request was sent then; 0: none */
     int64_t true_unsure_ns[SIM_NODES_MAX];                /* the node lost its data, or restarted */
-    int64_t true_until_ns[SIM_NODES_MAX];                 /* and does not vote until then */
-    int64_t true_set_ns[SIM_NODES_MAX];                   /* its clock was set */
-    bool by_operator;                                     /* an operator has blessed a node */
+    int64_t true_lost_ns[SIM_NODES_MAX];                  /* it lost its data; 0: and has voted since */
+    int64_t true_examined_ns[SIM_NODES_MAX][SIM_AGENTS_MAX][SIM_KEEPERS_MAX]; /* its last probe */
+    int64_t true_until_ns[SIM_NODES_MAX];                      /* and does not vote until then */
+    int64_t true_set_ns[SIM_NODES_MAX];                        /* its clock was set */
+    bool by_operator;                                          /* an operator has shortened an epoch */
+    bool word[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX]; /* an operator's, for a quarantine now */
     struct shown shown[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX];
 } trust;
 
@@ -32,8 +35,44 @@ void trust_reset(void) {
     memset(&trust, 0, sizeof(trust));
 }
 
-void trust_by_operator(void) {
-    trust.by_operator = true;
+/* --- an operator's word --- */
+
+static bool *word_of(const struct sim_keeper *keeper, unsigned node) {
+    return &trust.word[keeper->agent->index][keeper->index][node];
+}
+
+/* An operator's BLESS reaches the keeper. */
+void trust_told(const struct sim_keeper *keeper, unsigned node) {
+    const struct node *at_keeper = &keeper->shard.nodes[node];
+
+    if (at_keeper->trust == NODE_TRUSTED || at_keeper->blessed)
+        trust.by_operator = true;
+    else
+        *word_of(keeper, node) = true;
+}
+
+/* The word counts for the present loss alone, and ends when the keeper trusts the node: a blessing that was
+ * sent may arrive until then. */
+static void end_word(const struct sim_keeper *keeper, unsigned node) {
+    if (keeper->shard.nodes[node].trust == NODE_TRUSTED)
+        *word_of(keeper, node) = false;
+}
+
+static bool has_word(unsigned node) {
+    bool has = sim_now_ns < sim_blessing_until_ns; /* it may be under way */
+
+    for (unsigned i = 0; i < sim_n_agents; i++) {
+        unsigned index = agent_index_of(&sim_agents[i], node);
+        for (unsigned j = 0; index != SIM_NODES_MAX && j < sim_n_keepers; j++)
+            has = has || trust.word[i][j][index];
+    }
+    return has;
+}
+
+/* Only an operator knows that the agents of the other fleet have ended. */
+void trust_taken(unsigned node, const struct event *blessing) {
+    if (!has_word(node))
+        violation("agent %u blesses node %u, which has the data of another fleet", blessing->agent, node);
 }
 
 /* --- quarantines and epochs --- */
@@ -67,7 +106,7 @@ static bool has_majority(unsigned agent, unsigned node, int64_t since_ns) {
 
 /* What the node forgets may be an agent's lease with its max_ttl. */
 void trust_lost(unsigned node) {
-    trust.true_unsure_ns[node] = sim_now_ns;
+    trust.true_unsure_ns[node] = trust.true_lost_ns[node] = sim_now_ns;
     for (unsigned i = 0; i < sim_n_agents; i++) {
         for (unsigned j = 0; j < sim_n_nodes; j++) {
             int64_t since_ns = instant_min(trust.true_voted_ns[j][i], trust.true_voted_ns[node][i]);
@@ -82,16 +121,34 @@ void trust_restarted(unsigned node) {
     trust.true_unsure_ns[node] = sim_now_ns;
 }
 
+void trust_examined(unsigned node, const struct event *probe) {
+    trust.true_examined_ns[node][probe->agent][probe->keeper] = sim_now_ns;
+}
+
+/* The keeper has heard so many others since the loss that one of them knows of each lease. */
+static void check_examined(unsigned node, const struct event *blessing) {
+    unsigned others = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        others += i != node &&
+                  trust.true_examined_ns[i][blessing->agent][blessing->keeper] > trust.true_lost_ns[node];
+    if (others < sim_n_nodes - 1 && others < sim_n_nodes - quorum_of(sim_n_nodes) + 1)
+        violation("node %u lost its data, and votes for agent %u, which has heard %u others since", node,
+                  blessing->agent, others);
+}
+
 /* The epochs of the other nodes show the longest max_ttl, unless they are lost, too. */
-void trust_blessed(unsigned node) {
-    bool shown = all_wait();
+void trust_blessed(unsigned node, const struct event *blessing) {
+    bool shown = all_wait() && !has_word(node);
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
         shown = shown && (i == node || trust.true_unsure_ns[i] < trust.true_unsure_ns[node]);
     if (shown && sim_now_ns < trust.true_until_ns[node])
         violation("node %u votes %lld ms too early for the longest lease that it may have forgotten", node,
                   (long long) ((trust.true_until_ns[node] - sim_now_ns) / NS_PER_MS));
-    trust.true_until_ns[node] = 0;
+    if (all_wait() && !has_word(node) && trust.true_lost_ns[node] > 0)
+        check_examined(node, blessing);
+    trust.true_until_ns[node] = trust.true_lost_ns[node] = 0;
 }
 
 /* Leases that the node has voted for may be longer. */
@@ -116,6 +173,7 @@ void trust_unseen(const struct sim_keeper *keeper, unsigned node) {
 
 void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer) {
     shown_by(keeper, node)->foreign = !answer->error && answer->blessed && answer->foreign;
+    end_word(keeper, node);
 }
 
 void trust_asks(const struct sim_keeper *keeper, enum operation operation) {
