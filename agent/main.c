@@ -314,7 +314,7 @@ static void keep_host(struct config *config, const struct inherited_fds *inherit
     }
     log_notice(
         "host: goes on as %s, for the leases of the former process: %s takes effect when the agent is "
-        "stopped, and started again",
+        "stopped and started again, or restarts without a lease",
         host, config->host);
     free(config->host);
     config->host = host;

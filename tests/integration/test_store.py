@@ -6,6 +6,7 @@ import mmap
 import os
 import random
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -14,7 +15,7 @@ import time
 
 import lab
 from descriptor_store import KeptAgent
-from tap import SCALE, begins, equal, main, note, ok, within
+from tap import SCALE, begins, equal, main, note, ok, skip, within
 
 CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
 nodes = lab.nodes(3)
@@ -761,7 +762,16 @@ def test_host_changed():
        "another host name waits until the agent is stopped")
     ok(client.call("CHECK", grant["id"]) > 0 and quiet(client), "and the lease continues")
     equal(client.call("LEADER", "hosted")["host"], host, "under the former name")
-    client.close()
+    client.call("RELEASE", grant["id"])
+    client.call("QUIT")
+    other = agent.client(3)
+    lab.wait_for(lambda: other.call("STATUS")["leases"] == 0, what="no lease")
+    wait_stored(other)
+    replace()
+    grant = other.acquire("hosted")
+    equal(other.call("LEADER", "hosted")["host"], "renamed", "without leases a restart is enough")
+    other.call("RELEASE", grant["id"])
+    other.close()
     agent.write_config(CONFIG)
     replace()
 
@@ -825,6 +835,36 @@ def test_many():
         client.close()
     agent.write_config(CONFIG)
     replace()
+
+
+def continues(client, grant):
+    try:
+        return client.call("CHECK", grant["id"]) > 0
+    except OSError:
+        return False
+
+
+def test_few_descriptors():
+    """A session needs a descriptor to go on, and one more by which its process is watched. The agent keeps
+    those for the nodes, without which all leases would end."""
+    if not shutil.which("prlimit"):
+        skip("a restart without descriptors", "no prlimit here")
+        return
+    count = 40
+    for limit in range(64 + 12 * agent.keepers, 142, 4):
+        clients = [agent.client(3) for _ in range(count)]
+        grants = [client.acquire("few-%d-%d" % (limit, i)) for i, client in enumerate(clients)]
+        wait_stored(*clients)
+        agent.prefix = ["prlimit", "--nofile=%d" % limit]
+        replace()
+        went_on = sum(continues(client, grant) for client, grant in zip(clients, grants))
+        equal(went_on, count, "with a limit of %d all %d sessions go on" % (limit, count))
+        agent.wait_voting(3)
+        ok(True, "all nodes vote")
+        agent.prefix = ()
+        for client in clients:
+            client.close()
+        replace()
 
 
 def test_fewer_leases():
@@ -921,5 +961,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
-     test_store_is_tidy, test_many, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
+     test_store_is_tidy, test_many, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
      test_exactly_once, test_hand_offs, test_token_late)

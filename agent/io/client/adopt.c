@@ -1,7 +1,9 @@
 #include "io/client/adopt.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/generation.h"
@@ -43,7 +45,7 @@ static void restore_sessions(struct conn_table *table, const struct ledger_reade
     if (reader)
         table->generation = generation_latest(table->generation, reader->header->session_generation);
     for (size_t i = 0; i < inherited->n_sessions; i++) {
-        const struct inherited_fds_session *fds = &inherited->sessions[i];
+        struct inherited_fds_session *fds = &inherited->sessions[i];
         struct ledger_reader_session_view view;
 
         if (!reader || !ledger_reader_session(reader, (uint32_t) (fds->id & LEDGER_SLOT_MASK), &view) ||
@@ -103,17 +105,44 @@ static void search(struct keeper_set *keepers, struct front_state *local,
     restore_start(&local->registry, clock_now_ns());
 }
 
+/* --- descriptors --- */
+
+struct spare {
+    int *fds; /* copies of one descriptor */
+    unsigned n;
+};
+
+static void spare_free(struct spare *spare) {
+    while (spare->n > 0)
+        (void) close(spare->fds[--spare->n]);
+    free(spare->fds);
+    spare->fds = NULL;
+}
+
+/* Fewer if there are no more. */
+static void spare_take(struct spare *spare, unsigned count, int fd) {
+    int copy;
+
+    spare->fds = calloc(count, sizeof(spare->fds[0]));
+    while (spare->fds && spare->n < count && (copy = fcntl(fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        spare->fds[spare->n++] = copy;
+}
+
+/* --- the way of a restart --- */
+
 uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) {
     return ledger_memory_find(inherited, &adopt->former, &adopt->reader) ? recovery_slots(&adopt->reader)
                                                                          : 0;
 }
 
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
-                struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max) {
+                struct keeper_set *keepers, const struct inherited_fds *inherited,
+                const struct adopt_limits *limits) {
     /* Twice: an ended request stays until its client has the reply, while another takes its place. */
-    const struct ledger_size size = {.sessions = sessions_max,
+    const struct ledger_size size = {.sessions = limits->sessions,
                                      .entries = 2 * local->registry.requests_max + OBSERVATIONS_MAX};
     struct shard_predecessors predecessors = {0};
+    struct spare spare = {0};
     bool continues = adopt->former.memory;
 
     int r = fd_store_new(&adopt->store);
@@ -126,6 +155,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     table->store = adopt->store;
     table->scratch = (char *) adopt->ledger.header->scratch;
     table->paused = true;
+    spare_take(&spare, limits->spare_descriptors, adopt->memory.fd);
     if (continues)
         predecessors = restore(&adopt->reader, table, local, inherited);
     else
@@ -134,6 +164,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
         log_warning("ledger of the former process: not of this version; its connections are closed, and "
                     "clients that can resume their leases do so");
     conn_adopt_finish(table);
+    spare_free(&spare);
     ledger_memory_deinit(&adopt->former);
     r = ledger_memory_publish(&adopt->memory, &adopt->ledger);
     if (r < 0)

@@ -20,14 +20,21 @@ struct adopt {
  * its requests, however many leases are allowed now; 0: there is none. */
 uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
 
-/* Makes a ledger for `sessions_max` sessions, gives ledger and store to table and registry, and restores the
+struct adopt_limits {
+    uint32_t sessions;          /* in the ledger */
+    unsigned spare_descriptors; /* that sessions leave to connections to the nodes, without which all leases
+                                   end */
+};
+
+/* Makes a ledger, gives ledger and store to table and registry, and restores the
  * sessions and leases of the ledger that adopt_find() has found. The keepers search for these leases. What
  * can't be restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
  * `inherited` stays the caller's.
  *
  * 0 or a negative errno; -ENOTCONN without a service manager: then table and registry are as before. */
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,
-                struct keeper_set *keepers, const struct inherited_fds *inherited, uint32_t sessions_max);
+                struct keeper_set *keepers, const struct inherited_fds *inherited,
+                const struct adopt_limits *limits);
 
 /* Frees the memory; the store keeps its descriptors. Fine for all zeroes. */
 void adopt_end(struct adopt *adopt);

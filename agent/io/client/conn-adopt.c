@@ -1,7 +1,6 @@
 #include "io/client/conn-adopt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -57,7 +56,7 @@ static void open_process(struct conn_table *table, int fd, const struct ucred *p
             (long) peer->pid, strerror(-r));
 }
 
-bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
+bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
                 const struct ledger_reader_session_view *view) {
     uint32_t index = (uint32_t) (view->id & LEDGER_SLOT_MASK);
     uint32_t generation = (uint32_t) (view->id >> SESSION_SLOT_BITS);
@@ -73,8 +72,8 @@ bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fd
     open_process(table, fds->fd, &peer, &pid_fd);
     if ((view->state.page && page_memory_adopt(fds->page_fd, &page) < 0) ||
         !pool_claim(&table->slots, index) ||
-        conn_make(table, fcntl(fds->fd, F_DUPFD_CLOEXEC, 0), cleanup_steal_fd(&pid_fd), &peer, index,
-                  generation, &conn) < 0) {
+        conn_make(table, cleanup_steal_fd(&fds->fd), cleanup_steal_fd(&pid_fd), &peer, index, generation,
+                  &conn) < 0) {
         (void) page_memory_free(page);
         return false;
     }

@@ -6,9 +6,9 @@
 #include "io/restart/inherited-fds.h"
 #include "local/recovery/ledger-reader.h"
 
-/* Continues a session on a copy of its socket; the page, if the session has one, is mapped. False: its
- * client is dead, or that fails. */
-bool conn_adopt(struct conn_table *table, const struct inherited_fds_session *fds,
+/* Continues a session on its socket, which is the session's then: a copy would need one more descriptor. The
+ * page, if the session has one, is mapped. False: its client is dead, or that fails. */
+bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
                 const struct ledger_reader_session_view *view);
 
 /* Call this once the sessions' leases are restored: the ledger gets the sessions' states. */

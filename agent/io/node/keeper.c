@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,7 @@ enum {
 struct keeper {
     struct keeper_config config;
     pthread_t thread;
+    sem_t is_set_up; /* posted by the thread */
     bool started;
     struct mailbox inbox;
     struct mailbox outbox;
@@ -432,8 +434,10 @@ static void *keeper_thread(void *userdata) {
     (void) snprintf(name, sizeof(name), "keeper-%u", keeper->config.index);
     (void) prctl(PR_SET_NAME, name);
     int r = set_up(keeper);
-    if (r >= 0)
+    if (r >= 0) {
+        (void) sem_post(&keeper->is_set_up);
         r = poller_run(keeper->poller);
+    }
     if (r < 0) {
         log_error("keeper %u failed: %s. Its leases can't be extended, so the agent ends here",
                   keeper->config.index, strerror(-r));
@@ -486,6 +490,7 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
     node_log_init(&keeper->log, keeper->node_names, config->index == 0);
     keeper_message_queue_init(&keeper->messages, &keeper->outbox);
     (void) snprintf(keeper->nonce, sizeof(keeper->nonce), "%016llx", (unsigned long long) config->seed);
+    (void) sem_init(&keeper->is_set_up, 0, 0);
     int r = mailbox_init(&keeper->inbox, MAILBOX_BYTES);
     if (r >= 0)
         r = mailbox_init(&keeper->outbox, MAILBOX_BYTES);
@@ -500,6 +505,9 @@ int keeper_new(const struct keeper_config *config, struct keeper **ret) {
         return r;
     }
     keeper->started = true;
+    /* The sessions of a former process may take all other descriptors. */
+    while (sem_wait(&keeper->is_set_up) < 0)
+        ;
     *ret = keeper;
     return 0;
 }
@@ -519,6 +527,7 @@ struct keeper *keeper_free(struct keeper *keeper) {
         (void) munmap(keeper->memory, keeper->memory_bytes);
     mailbox_deinit(&keeper->inbox);
     mailbox_deinit(&keeper->outbox);
+    (void) sem_destroy(&keeper->is_set_up);
     free(keeper);
     return NULL;
 }

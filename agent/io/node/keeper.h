@@ -38,7 +38,8 @@ struct keeper_config {
     unsigned index;
 };
 
-/* Starts the thread. 0 or a negative errno. */
+/* Starts the thread, which has all descriptors but those of connections when this returns. 0 or a negative
+ * errno. */
 int keeper_new(const struct keeper_config *config, struct keeper **ret);
 
 /* Sends what is queued, stops the thread, joins it, and frees. NULL is fine. Returns NULL. */

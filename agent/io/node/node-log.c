@@ -65,8 +65,7 @@ static void log_state(struct node_log *log, const struct report *report) {
     if (report->node_state == NODE_STATE_PROBING)
         return;
     if (report->node_state == NODE_STATE_VOTING) {
-        if (text[0] == '\0')
-            logged[0] = '\0';
+        logged[0] = '\0';
         if (log->is_first)
             note_state(log, report->node, report->node_state, text);
     } else if (log->is_first || report->stepped) {

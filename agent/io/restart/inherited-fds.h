@@ -34,5 +34,5 @@ void inherited_fds_drop_ledgers(const struct inherited_fds *inherited);
 /* Removes all sessions and ledgers from the store: no process continues them. */
 void inherited_fds_drop(const struct inherited_fds *inherited);
 
-/* Closes all but listen_fd, which is the caller's. Idempotent. */
+/* Closes all that nobody took, but listen_fd, which is the caller's. Idempotent. */
 void inherited_fds_close(struct inherited_fds *inherited);

@@ -11,6 +11,7 @@
 #include "io/loop/log.h"
 #include "io/loop/sealed-memfd.h"
 #include "io/restart/fd-store.h"
+#include "local/recovery/recovery.h"
 
 static uint64_t next_sequence(const struct inherited_fds *inherited) {
     uint64_t sequence = 0;
@@ -96,7 +97,7 @@ char *ledger_memory_host(const struct inherited_fds *inherited) {
     struct ledger_reader reader;
     char *host = NULL;
 
-    if (ledger_memory_find(inherited, &newest, &reader))
+    if (ledger_memory_find(inherited, &newest, &reader) && recovery_slots(&reader) > 0)
         host = strdup(reader.header->host);
     ledger_memory_deinit(&newest);
     return host;

@@ -25,7 +25,7 @@ bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_mem
                         struct ledger_reader *ret_reader);
 
 /* The keys of leases name the host. The host name in the newest ledger, a copy to free; NULL: there is none,
- * or no memory. */
+ * nothing was held and nothing waited, or no memory. */
 char *ledger_memory_host(const struct inherited_fds *inherited);
 
 /* Fine for all zeroes. */

@@ -25,13 +25,14 @@ static bool is_too_long(const struct front_state *front, const struct ledger_ent
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
+/* `unwanted`: only its keys are to be deleted. */
 static struct registry_ask ask_of(const struct front_state *front, const struct session *session,
-                                  const struct ledger_reader_entry_view *view) {
+                                  const struct ledger_reader_entry_view *view, bool unwanted) {
     const struct ledger_entry *entry = &view->entry;
     bool held = entry->granted != 0 && !view->unreported;
     struct lease_terms terms = entry->terms;
 
-    if (is_too_long(front, entry) && !held)
+    if (is_too_long(front, entry) && (!held || unwanted))
         terms.ttl_ms = front->policy.max_ttl_ms;
     terms.cooldown_ms = (uint32_t) instant_min(terms.cooldown_ms, front->policy.max_ttl_ms);
     return (struct registry_ask){
@@ -75,7 +76,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         return false;
     *ret = (struct decision){
         .session = unwanted ? NULL : session,
-        .ask = ask_of(front, session, view),
+        .ask = ask_of(front, session, view, unwanted),
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .left = left,
