@@ -961,5 +961,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
-     test_store_is_tidy, test_many, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
-     test_exactly_once, test_hand_offs, test_token_late)
+     test_store_is_tidy, test_many, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl,
+     test_without_manager, test_exactly_once, test_hand_offs, test_token_late)

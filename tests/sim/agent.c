@@ -253,7 +253,7 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     if (event->kind == EVENT_ERRAND) {
         keeper_command(keeper, event);
     } else if (event->kind == EVENT_BLESS) {
-        trust_told(keeper, event->node);
+        trust_word_arrives(keeper, event->node);
         node_trust_bless(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_REPLY) {
         calls_answered(keeper, event);

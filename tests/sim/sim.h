@@ -594,9 +594,9 @@ void released_set_again(unsigned agent, unsigned node, const struct sim_request 
 /* --- the trust in nodes (trust.c) --- */
 
 void trust_reset(void);
-void trust_told(const struct sim_keeper *keeper, unsigned node);       /* by a BLESS, call before */
-void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns); /* and has set a key */
-void trust_lost(unsigned node);                                        /* call after the loss of its data */
+void trust_word_arrives(const struct sim_keeper *keeper, unsigned node); /* by a BLESS, call before */
+void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns);   /* and has set a key */
+void trust_lost(unsigned node); /* call after the loss of its data */
 void trust_restarted(unsigned node);
 void trust_examined(unsigned node, const struct event *probe);   /* by a probe */
 void trust_taken(unsigned node, const struct event *blessing);   /* it has the data of another fleet */

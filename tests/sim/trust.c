@@ -42,7 +42,7 @@ static bool *word_of(const struct sim_keeper *keeper, unsigned node) {
 }
 
 /* An operator's BLESS reaches the keeper. */
-void trust_told(const struct sim_keeper *keeper, unsigned node) {
+void trust_word_arrives(const struct sim_keeper *keeper, unsigned node) {
     const struct node *at_keeper = &keeper->shard.nodes[node];
 
     if (at_keeper->trust == NODE_TRUSTED || at_keeper->blessed)
@@ -125,7 +125,7 @@ void trust_examined(unsigned node, const struct event *probe) {
     trust.true_examined_ns[node][probe->agent][probe->keeper] = sim_now_ns;
 }
 
-/* The keeper has heard so many others since the loss that one of them knows of each lease. */
+/* The keeper has asked so many others since the loss that one of them has voted for each lease. */
 static void check_examined(unsigned node, const struct event *blessing) {
     unsigned others = 0;
 
@@ -133,7 +133,7 @@ static void check_examined(unsigned node, const struct event *blessing) {
         others += i != node &&
                   trust.true_examined_ns[i][blessing->agent][blessing->keeper] > trust.true_lost_ns[node];
     if (others < sim_n_nodes - 1 && others < sim_n_nodes - quorum_of(sim_n_nodes) + 1)
-        violation("node %u lost its data, and votes for agent %u, which has heard %u others since", node,
+        violation("node %u lost its data, and votes for agent %u, which has asked %u others since", node,
                   blessing->agent, others);
 }
 
