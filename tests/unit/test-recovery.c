@@ -350,6 +350,14 @@ static void test_shorter_max_ttl(void) {
 
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
+    finds.dead = 1;
+    (void) hold(0, "ACQUIRE job");
+    replace();
+    ok(last_command()->kind == COMMAND_SEARCH && last_command()->terms.ttl_ms == 5000,
+       "a dead client's lease is searched for, to be deleted, with a ttl that is allowed");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
     id = hold(0, "ACQUIRE job HEARTBEAT 5000");
     replace();
     serve();
