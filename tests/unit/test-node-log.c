@@ -55,6 +55,9 @@ static void test_once(void) {
     report(0, NODE_STATE_VOTING, "slow");
     is_string(written(), "<4>node a: slow\n", "and a trouble of a node that votes");
     report(0, NODE_STATE_FAILED, "time-out");
+    report(0, NODE_STATE_VOTING, "slow");
+    (void) written();
+    report(0, NODE_STATE_FAILED, "time-out");
     is_string(written(), "<4>node a: does not vote: time-out\n",
               "a trouble that has come back since the node voted is logged again");
     is_int(node_log.due_ns, INSTANT_NEVER, "no line was suppressed");
