@@ -261,7 +261,7 @@ static struct shard_predecessors find_predecessors(const struct front_state *fro
     return predecessors;
 }
 
-static void count(struct recovery_result *result, const struct decision *decision) {
+static void count_decision(struct recovery_result *result, const struct decision *decision) {
     if (!decision->session)
         return;
     result->held += restore_state_is_held(decision->entry.state);
@@ -285,7 +285,7 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
         if (!decide(front, past, &view, now_ns, &decision) || !make(front, &decision, now_ns))
             leave_out(past, &view, now_ns, &result);
         else
-            count(&result, &decision);
+            count_decision(&result, &decision);
     }
     result.predecessors = find_predecessors(front, past->reader.header, result.lost_until_ns, now_ns);
     return result;
