@@ -187,6 +187,7 @@ struct vote {
     const char *text;
     size_t text_length;
     int64_t ttl_left_ms; /* of a foreign key; negative: none */
+    bool written;        /* a key was set: the node takes writes, whatever has become of the lease since */
     bool received;       /* release: a subscriber received the message, or the node could not publish */
 };
 

@@ -171,11 +171,6 @@ void shard_expect(const struct shard *shard, uint64_t ticket) {
     timer_queue_expect(&shard->due, item);
 }
 
-/* A release may find nothing to delete. */
-static bool has_written(const struct lease *lease, const struct vote *vote) {
-    return (vote->kind == VOTE_YES || vote->kind == VOTE_REPAIRED) && lease->state != LEASE_RELEASING;
-}
-
 void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struct vote *vote,
                 instant_ns now_ns) {
     assert(node < shard->config.nodes);
@@ -183,13 +178,12 @@ void shard_vote(struct shard *shard, unsigned node, uint64_t ticket, const struc
     uint32_t item = ticket_slot(ticket), serial = ticket_serial(ticket);
     bool recovered = node_trust_answered(shard, node, vote, now_ns);
 
+    if (vote->written)
+        node_trust_wrote(shard, node);
     if (item < shard->leases.capacity) {
         struct lease *lease = pool_at(&shard->leases, item);
-        if (lease->state != LEASE_FREE && lease->serial == serial) {
-            if (shard->nodes[node].refuses_writes && has_written(lease, vote))
-                node_trust_wrote(shard, node);
+        if (lease->state != LEASE_FREE && lease->serial == serial)
             lease_vote(shard, lease, node, vote, now_ns);
-        }
     } else {
         struct leader_query *query = pool_at(&shard->queries, item - shard->leases.capacity);
         if (query->request != 0 && query->serial == serial)

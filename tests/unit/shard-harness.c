@@ -172,6 +172,8 @@ void vote_with(unsigned node, uint64_t ticket, const struct vote *vote) {
 
 void vote(unsigned node, const struct sent *sent, enum vote_kind kind) {
     const struct vote vote = {.kind = kind,
+                              .written = (kind == VOTE_YES || kind == VOTE_REPAIRED) &&
+                                         sent->operation != OPERATION_RELEASE,
                               .text = kind == VOTE_FOREIGN ? "other" : "",
                               .text_length = kind == VOTE_FOREIGN ? 5 : 0,
                               .ttl_left_ms = 5000};

@@ -331,6 +331,15 @@ static void test_takes_writes_again(void) {
     vote(2, &sent, VOTE_YES);
     is_int(harness.node_states[2], NODE_STATE_VOTING, "it votes when it sets a key");
     begin_refusing(refusal);
+    command(COMMAND_RELEASE, 1);
+    contend(4, false);
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    command(COMMAND_RELEASE, 4);
+    vote(2, &sent, VOTE_YES);
+    is_int(harness.node_states[2], NODE_STATE_VOTING, "also for a lease that has been released since");
+    begin_refusing(refusal);
     sent = *last_sent(OPERATION_EXTEND);
     while (last_sent(OPERATION_EXTEND)->ticket == sent.ticket)
         pass_ms(1);
