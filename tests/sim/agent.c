@@ -244,6 +244,7 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
     connection->generation = answer->generation;
     if (answer->blessed)
         connection->blessed_process = event->as.probe.epoch;
+    trust_arrives(keeper, event->node, answer);
     node_trust_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
     trust_probed(keeper, event->node, answer);
     trust_timed(keeper, event->node, event);

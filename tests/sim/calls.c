@@ -97,7 +97,7 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
 
     assert(keeper->turn.count < SIM_TURN_MAX);
     observer_sent(keeper, name, send);
-    trust_asks(keeper, send->operation);
+    trust_asks(keeper, send->operation, send->nodes);
     if (send->operation == OPERATION_QUERY)
         note_query(keeper, name, send->ticket);
     struct sim_asked *asked = &keeper->asked[keeper->turn.count];

@@ -118,6 +118,17 @@ void client_disconnected(unsigned index) {
     client_cut_off(client);
 }
 
+void clients_stand_still(const struct sim_agent *agent, int64_t for_ns) {
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        struct client *client = &sim_clients[i];
+        if (client_agent(client) != agent)
+            continue;
+        client->stopped_until_ns = instant_max(client->stopped_until_ns, sim_now_ns) + for_ns;
+        if (client->answer_by_ns < INSTANT_NEVER / 2)
+            client->answer_by_ns += for_ns;
+    }
+}
+
 /* No process has received the client's request yet. */
 static bool has_new_request(const struct client *client) {
     return (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING) &&

@@ -6,8 +6,15 @@
 
 #include "client.h"
 #include "client-session.h"
+#include "lingering.h"
+
+enum {
+    STANDING_MS = 120, /* for two rounds and the mail */
+    LAST_ATTEMPT_MS = 4000,
+};
 
 static int64_t resource_tokens[SIM_NAMES];
+static unsigned resource_sets[SIM_NAMES]; /* of the agents of these tokens */
 /* As the agent reported to the last holder. At risk: the deadline; lost: INSTANT_NEVER; else 0. */
 static int64_t at_risk_ns[SIM_AGENTS_MAX][SIM_NAMES];
 static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
@@ -23,17 +30,53 @@ bool exclusion_holds(const struct client *client) {
     return client->holding && clock_read(&client_agent(client)->clock) < client->deadline_ns;
 }
 
+/* The host stood still since the lease's last round: until nodes answer, nothing on the host can know that
+ * the lease has ended. */
+static bool is_outdated_by(const struct client *client, const struct lease_terms *terms) {
+    const struct sim_agent *agent = client_agent(client);
+
+    return agent->stood_until_ns != 0 &&
+           client->deadline_ns - terms->ttl_ms * NS_PER_MS < agent->stood_clock_ns;
+}
+
+static bool is_outdated(const struct client *client) {
+    return is_outdated_by(client, &client->lease.terms);
+}
+
+/* Nothing keeps the agent from extending the lease. */
+static bool is_extended(const struct client *client) {
+    const struct lease_terms *terms = &client->lease.terms;
+
+    return client->pushes && terms->heartbeat_ms == 0 && terms->max_hold_ms == 0 &&
+           !observer_is_at_risk(client_index(client));
+}
+
+/* By then an extension was due, the nodes' answers have shown that the clock stood still, and the client
+ * knows. */
+void exclusion_check_standing(const struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+    int64_t by_ns =
+        agent->stood_until_ns + client->lease.terms.ttl_ms * NS_PER_MS * 2 / 5 + STANDING_MS * NS_PER_MS;
+
+    if (agent->stood_until_ns != 0 && agent->stood_alone && sim_now_ns > by_ns && is_outdated(client) &&
+        is_extended(client) && exclusion_holds(client))
+        violation("client %u holds name %u, and its host stood still %lld ms ago", client_index(client),
+                  client->name, (long long) ((sim_now_ns - agent->stood_until_ns) / NS_PER_MS));
+}
+
 void exclusion_check(const struct client *client) {
     if (!exclusion_holds(client)) {
         violation("client %u is granted name %u after its deadline", client_index(client), client->name);
         return;
     }
+    if (is_outdated(client))
+        return;
     if (other_library_holds(client->name))
         violation("client %u holds name %u, which another library has locked", client_index(client),
                   client->name);
     for (unsigned i = 0; i < sim_n_clients; i++)
         if (&sim_clients[i] != client && sim_clients[i].name == client->name &&
-            exclusion_holds(&sim_clients[i]))
+            exclusion_holds(&sim_clients[i]) && !is_outdated(&sim_clients[i]))
             violation("clients %u and %u both hold name %u", client_index(client), i, client->name);
 }
 
@@ -44,8 +87,8 @@ void exclusion_check_pages(const struct client *granted) {
         if (client == granted || client->state != CLIENT_RELEASING || client->name != granted->name ||
             !client->paged || client->slot < 0 || client->id == 0)
             continue;
-        if (answer_page_deadline(front_page(i), client->slot, client->id) >
-            clock_read(&client_agent(client)->clock))
+        if (!is_outdated(client) && answer_page_deadline(front_page(i), client->slot, client->id) >
+                                        clock_read(&client_agent(client)->clock))
             violation("client %u is granted name %u, and the page of client %u, which releases it, shows "
                       "the lease as valid",
                       client_index(granted), granted->name, i);
@@ -145,6 +188,32 @@ static bool cooldown_may_be_denied(const struct client *client) {
     return client->ask.resumes && client->ask.terms.cooldown_ms > client->ask.rule.max_ttl_ms;
 }
 
+/* When the first of the requests that wait for the name was sent. */
+static int64_t first_asked_ns(const struct client *client) {
+    int64_t first_ns = client->asked_ns;
+
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *other = &sim_clients[i];
+        if (other->agent == client->agent && other->name == client->name && other->state == CLIENT_ASKING)
+            first_ns = instant_min(first_ns, other->asked_ns);
+    }
+    return first_ns;
+}
+
+/* No node has had a key of the name for a while, and no lease of this agent has it. The answer may be that
+ * of the last attempt of a request before this one. */
+static bool is_free(const struct client *client) {
+    const struct sim_agent *agent = client_agent(client);
+    int64_t since_ns = first_asked_ns(client) - LAST_ATTEMPT_MS * NS_PER_MS;
+    bool is_free = sim_keyed_ns[client->name] < since_ns && agent->started_ns < since_ns &&
+                   !front_has_holder(agent, client->name) && !lingering_may_have(agent, client->name);
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        is_free = is_free && (!sim_nodes[i].data.keys[client->name].set ||
+                              sim_now_ns + node_key_left_ns(&sim_nodes[i], client->name) < since_ns);
+    return is_free;
+}
+
 void exclusion_check_answer(const struct client *client, const char *error) {
     int64_t wait_ms = client->ask.wait_ms;
     bool resumes = client->ask.resumes;
@@ -162,6 +231,8 @@ void exclusion_check_answer(const struct client *client, const char *error) {
                                             client->ask.rule.max_leases + client->ask.rule.max_waiters == 0
                                       : strcmp(error, "BADARG") != 0 || !resumes)
         violation("client %u gets %s, with WAIT %lld", client_index(client), error, (long long) wait_ms);
+    if (strcmp(error, "BUSY") == 0 && !resumes && !sim_steps && is_free(client))
+        violation("client %u gets BUSY, and nobody has name %u", client_index(client), client->name);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && !meets_short_ttl(client) &&
         agent_is_untroubled(client_agent(client)))
         violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", client_index(client));
@@ -212,17 +283,22 @@ void exclusion_check_token(const struct client *client, int64_t token, bool was_
     }
     if (client->ask.terms.fencing != (token != 0))
         violation("client %u gets token %lld", client_index(client), (long long) token);
-    if (!client->ask.terms.fencing || !sim_tokens_grow)
+    if (!client->ask.terms.fencing || !sim_tokens_grow || is_outdated_by(client, &client->ask.terms))
         return;
-    if (token <= resource_tokens[client->name])
+    /* Soon after its blessing a node's tokens are ahead of time: the sets' tokens are compared by clock. */
+    bool other_set = resource_sets[client->name] != client_agent(client)->set;
+    int64_t ahead = other_set ? client_agent(client)->fence_skew_ms * INT64_C(1000) : 0;
+    if (token + ahead <= resource_tokens[client->name])
         violation("client %u holds name %u with token %lld, after one with %lld", client_index(client),
                   client->name, (long long) token, (long long) resource_tokens[client->name]);
     resource_tokens[client->name] = token;
+    resource_sets[client->name] = client_agent(client)->set;
 }
 
 /* --- hand-offs --- */
 
 void exclusion_check_handed_over(const struct client *client) {
+    observer_check_series(client_index(client));
     /* An extension since may not have reached that holder. */
     if (client->deadline_ns <= at_risk_ns[client->agent][client->name])
         violation("client %u is handed a lease that is at risk, or lost", client_index(client));
@@ -278,6 +354,7 @@ void exclusion_check_not_held(const struct client *client) {
 void clients_check_deletion(unsigned name, const struct sim_key *deleted) {
     observer_deleted(name, deleted->secret);
     for (unsigned i = 0; i < sim_n_clients; i++)
-        if (exclusion_holds(&sim_clients[i]) && has_secret(&sim_clients[i], deleted->secret))
+        if (exclusion_holds(&sim_clients[i]) && !is_outdated(&sim_clients[i]) &&
+            has_secret(&sim_clients[i], deleted->secret))
             violation("a key is deleted while client %u considers its lease valid", i);
 }

@@ -4,7 +4,7 @@
 
 #include "sim.h"
 
-enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150 };
+enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700 };
 
 static void break_node_connections(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
@@ -189,6 +189,29 @@ static void fault_overwrite(void) {
             node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
 }
 
+/* A host stands still, and its clock with it, as a virtual machine does that is paused. Its agents and
+ * clients notice nothing by themselves. */
+static void fault_host(void) {
+    unsigned host = sim_agents[pick(0, sim_n_agents - 1)].host;
+    int64_t for_ns = pick(2500, 10000) * NS_PER_MS, until_ns = sim_now_ns + for_ns;
+
+    trace("fault: host %u stands still until %.3f ms", host, (double) until_ns / 1e6);
+    sim_counts.steps++;
+    for (unsigned i = 0; i < sim_n_agents; i++) {
+        struct sim_agent *agent = &sim_agents[i];
+        if (agent->host != host || agent->stood_until_ns != 0)
+            continue;
+        agent->stood_alone = !pubsub_is_delayed(agent);
+        agent->stood_clock_ns = clock_read(&agent->clock);
+        agent->stood_until_ns = until_ns;
+        agent->clock.offset_ns -= (int64_t) ((double) for_ns * agent->clock.rate);
+        agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            agent->keepers[j].paused_until_ns = instant_max(agent->keepers[j].paused_until_ns, until_ns);
+        clients_stand_still(agent, for_ns);
+    }
+}
+
 /* By more than the longest round trip whose vote counts: a smaller step need not be noticed. */
 static void fault_clock(void) {
     /* other agents in the same quarantine will soon bless it, too */
@@ -248,6 +271,21 @@ static void fault_kill(struct sim_agent *agent) {
     trace("fault: agent %u is killed%s", agent->index, agent->steps_left > 0 ? " soon" : "");
 }
 
+/* No other fault while a host stands still, and soon after: the nodes' answers show it. */
+static bool is_host_alone(void) {
+    bool alone = false;
+
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        alone |= sim_agents[i].stood_until_ns != 0 &&
+                 sim_now_ns < sim_agents[i].stood_until_ns + ALONE_MS * NS_PER_MS;
+    return alone;
+}
+
+static void add_next(void) {
+    events_add(
+        &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, sim_faults.gap_ms) * NS_PER_MS});
+}
+
 void fault(void) {
     int64_t kind = pick(1, 100);
 
@@ -255,12 +293,19 @@ void fault(void) {
         fault_subscriptions();
         return;
     }
+    if (is_host_alone()) {
+        add_next();
+        return;
+    }
     if (kind <= 35) {
         fault_connection();
     } else if (kind <= 55) {
         fault_node();
     } else if (kind <= (sim_faults.kills ? 62 : 80)) {
-        fault_pause();
+        if (sim_hosts_stand && chance(40))
+            fault_host();
+        else
+            fault_pause();
     } else if (kind <= 87 && sim_steps) {
         fault_clock();
     } else if (kind <= 85) {
@@ -275,6 +320,5 @@ void fault(void) {
     } else {
         node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
     }
-    events_add(
-        &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, sim_faults.gap_ms) * NS_PER_MS});
+    add_next();
 }

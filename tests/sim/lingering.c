@@ -66,7 +66,8 @@ void lingering_check_granted(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
-        if (view->linger_until_ns == 0 || view->name != granted->name)
+        if (view->linger_until_ns == 0 || view->name != granted->name ||
+            view_agent(view)->stood_until_ns != 0)
             continue;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))
@@ -90,6 +91,14 @@ void lingering_check_extended(const struct sim_agent *agent, unsigned name,
     }
 }
 
+bool lingering_may_have(const struct sim_agent *agent, unsigned name) {
+    bool has = false;
+
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
+        has |= all[i].linger_until_ns > 0 && view_agent(&all[i]) == agent && all[i].name == name;
+    return has;
+}
+
 /* A majority of the agent's nodes has the lease's key for a while yet. */
 static bool is_held_by_nodes(const struct view *view) {
     unsigned count = 0;
@@ -106,7 +115,7 @@ void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) 
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
         if (view->linger_until_ns == 0 || view->name != name || !view_is_of(view, secret) ||
-            was_overwritten_since(view->true_granted_ns))
+            view_agent(view)->stood_until_ns != 0 || was_overwritten_since(view->true_granted_ns))
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */

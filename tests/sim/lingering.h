@@ -18,5 +18,8 @@ void lingering_check_granted(const struct view *granted);
 void lingering_check_extended(const struct sim_agent *agent, unsigned name,
                               const uint8_t secret[SECRET_BYTES]);
 
+/* A lease of the agent lingers, or has lingered: the name may be taken. */
+bool lingering_may_have(const struct sim_agent *agent, unsigned name);
+
 /* Call before a node deletes a key with this value. */
 void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]);

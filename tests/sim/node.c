@@ -10,6 +10,12 @@
 struct sim_node sim_nodes[SIM_NODES_MAX];
 unsigned sim_n_nodes;
 
+int64_t sim_keyed_ns[SIM_NAMES];
+
+static void note_key(unsigned name) {
+    sim_keyed_ns[name] = sim_now_ns;
+}
+
 void node_reset(struct sim_node *node, int64_t clock_offset_ns) {
     /* Rates that differ by less than the drift allowance of 1 %. */
     *node = (struct sim_node){.process = 1,
@@ -51,6 +57,8 @@ void node_set_clock(struct sim_node *node, int64_t by_ns) {
 }
 
 void node_forget(struct sim_node *node) {
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        note_key(i);
     node->data = (struct node_data){0};
     node->lost_ns = sim_now_ns;
 }
@@ -60,6 +68,8 @@ void node_save(struct sim_node *node) {
 }
 
 void node_load(struct sim_node *node) {
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        note_key(i);
     node->data = node->saved;
     node->lost_ns = sim_now_ns;
 }
@@ -288,6 +298,7 @@ static int64_t expiry_ns(const struct sim_node *node, uint32_t ttl_ms) {
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms) {
     node->overwritten_ns = sim_now_ns;
+    note_key(name);
     node->data.keys[name].set = true;
     node->data.keys[name].released = false;
     node->data.keys[name].owner = 0;
@@ -312,6 +323,7 @@ bool node_other_set(struct sim_node *node, unsigned name, const uint8_t secret[S
 
     if (key->set && wall_ns(node) < key->expires_ns)
         return false;
+    note_key(name);
     key->set = true;
     key->released = false;
     key->owner = 0;
@@ -332,6 +344,7 @@ bool node_other_extend(struct sim_node *node, unsigned name, const uint8_t secre
 void node_other_delete(struct sim_node *node, unsigned name, const uint8_t secret[SECRET_BYTES]) {
     struct sim_key *key = other_key(node, name, secret);
 
+    note_key(name);
     if (key)
         key->set = false;
 }
@@ -353,6 +366,7 @@ static enum token_verdict judge_token(struct sim_node *node, unsigned name,
 }
 
 static void set_key(struct sim_node *node, unsigned name, const struct sim_request *request) {
+    note_key(name);
     node->data.keys[name].set = true;
     node->data.keys[name].released = false;
     memcpy(node->data.keys[name].secret, request->secret, SECRET_BYTES);
@@ -448,6 +462,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         if (!ours)
             return VOTE_YES;
         clients_check_deletion(name, &node->data.keys[name]);
+        note_key(name);
         node->data.keys[name].set = false;
         node->data.keys[name].released = true;
         if (!request->quiet)

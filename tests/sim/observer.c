@@ -85,6 +85,22 @@ static void check_cooldown(const struct view *granted) {
         true_cool_until_ns[granted->name] = sim_now_ns + until_ns - view_now_ns(granted) - early_ns;
 }
 
+/* A host's hand-offs end soon after it has acquired the name, so that other hosts get their turn. */
+void observer_check_series(unsigned client) {
+    const struct view *view = &views[client];
+    int64_t bound_ns = (HANDOFF_MS + view->terms.node_timeout_ms + 2 * MAIL_MS) * NS_PER_MS;
+
+    if (view_now_ns(view) > acquired_ns[view->agent][view->name] + bound_ns &&
+        sim_now_ns > view_paused_until_ns(view) + bound_ns &&
+        view_agent(view)->started_ns < view->true_asked_ns && client_has_read(client))
+        violation("client %u is handed name %u %lld ms after its host acquired it", client, view->name,
+                  (long long) ((view_now_ns(view) - acquired_ns[view->agent][view->name]) / NS_PER_MS));
+}
+
+bool observer_is_at_risk(unsigned client) {
+    return (views[client].risks & ~(1u << REASON_NO_QUORUM)) != 0;
+}
+
 bool observer_cools(unsigned name) {
     return sim_now_ns < true_cool_until_ns[name];
 }

@@ -234,6 +234,19 @@ static bool is_delayed(const struct sim_keeper *keeper) {
     return delayed;
 }
 
+bool pubsub_is_delayed(const struct sim_agent *agent) {
+    bool delayed = false;
+
+    for (unsigned n = 0; n < sim_n_nodes; n++)
+        delayed |=
+            sim_now_ns < instant_max(sim_nodes[n].stopped_until_ns,
+                                     instant_max(sim_nodes[n].slow_until_ns, sim_nodes[n].odd_until_ns));
+    for (unsigned j = 0; j < sim_n_keepers; j++)
+        delayed = delayed || is_delayed(&agent->keepers[j]) ||
+                  node_set_count(shard_askable(&agent->keepers[j].shard)) < sim_n_nodes;
+    return delayed;
+}
+
 bool pubsub_is_disturbed(void) {
     bool disturbed = sim_now_ns - sim_calm_ns < HEALED_MS * NS_PER_MS;
 

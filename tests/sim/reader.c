@@ -568,17 +568,24 @@ static bool nothing_is_held(void) {
     return true;
 }
 
+/* Agents with another set of nodes use the server, or wait for it. */
+static bool is_of_others(const struct sim_agent *agent, unsigned node) {
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        if (sim_agents[i].set != agent->set &&
+            agent_index_of(&sim_agents[i], agent->at[node]) != SIM_NODES_MAX)
+            return true;
+    return false;
+}
+
 /* An operator knows that nothing was held. Until the node has the mark, no node loses its memory: the
  * operator answers for that. */
 static void bless(void) {
     char line[] = "BLESS a";
     unsigned node = (unsigned) pick(0, agent_here()->n_nodes - 1);
-    const struct node_data *data = &agent_node(agent_here(), node)->data;
 
     /* The agents of a node's other fleet have not ended, and a node with another address is another server.
      */
-    if (sim_sets_differ &&
-        (agent_here()->set != 2 || (data->epoch != 0 && data->fleet != agent_fleet(agent_here(), node))))
+    if (sim_sets_differ && (agent_here()->set != 2 || is_of_others(agent_here(), node)))
         return;
     line[6] = (char) ('a' + node);
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;
@@ -602,7 +609,8 @@ void reader_step(void) {
         return;
     check_unknown();
     if (reader.n_asked > 0) {
-        if (sim_now_ns > reader.true_asked_ns + ANSWERED_MS * NS_PER_MS && agent_is_untroubled(agent_here()))
+        int64_t since_ns = instant_max(reader.true_asked_ns, agent_here()->stood_until_ns);
+        if (sim_now_ns > since_ns + ANSWERED_MS * NS_PER_MS && agent_is_untroubled(agent_here()))
             violation("the reader waits for an answer");
         return;
     }

@@ -68,6 +68,7 @@ extern bool sim_violated;
 extern bool sim_quarantine;           /* the agents' setting */
 extern bool sim_sets_differ;          /* the agents have different sets of nodes */
 extern bool sim_steps;                /* clocks are set */
+extern bool sim_hosts_stand;          /* hosts stand still, and their clocks with them */
 extern bool sim_repeats;              /* a relay before the nodes may send a request twice */
 extern bool sim_durable;              /* a node that restarts keeps all of its data, or none */
 extern unsigned sim_last_blessed;     /* the node that was blessed last */
@@ -391,6 +392,9 @@ struct sim_agent {
     struct sim_keeper keepers[SIM_KEEPERS_MAX];
     int64_t timer_ns;
     int64_t paused_until_ns; /* of the front */
+    int64_t stood_until_ns;  /* true: its host stood still, with its clock; 0: never */
+    int64_t stood_clock_ns;  /* what its clock showed then */
+    bool stood_alone;        /* and no other fault is near */
 
     /* Its processes: */
     bool with_ledger; /* the next process continues the sessions */
@@ -465,7 +469,10 @@ void pubsub_publish(const struct sim_node *node, unsigned name);
 
 void pubsub_reset(void);
 void pubsub_check(void);
-bool pubsub_is_disturbed(void); /* a fault from before the calm continues */
+extern int64_t sim_keyed_ns[SIM_NAMES]; /* a node's key was last set or removed */
+
+bool pubsub_is_delayed(const struct sim_agent *agent); /* something is in the way to a node */
+bool pubsub_is_disturbed(void);                        /* a fault from before the calm continues */
 
 /* --- the front of an agent, and its sessions (front.c) --- */
 
@@ -560,6 +567,7 @@ int64_t answer_page_deadline(const void *page, int64_t slot, uint64_t id);
 
 void clients_reset(unsigned count);
 void clients_give_up(void);
+void clients_stand_still(const struct sim_agent *agent, int64_t for_ns); /* those of the agent's host */
 void client_step(unsigned client);
 bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
 bool client_has_read(unsigned client);
@@ -604,11 +612,12 @@ void trust_blessed(unsigned node, const struct event *blessing); /* by this, aft
 void trust_shortened(unsigned node);                             /* its epoch is for shorter leases now */
 void trust_clock_set(unsigned node);
 
-/* What a keeper sees: answers, after it has read them, and broken connections. */
+/* What a keeper sees: answers, before and after it has read them, and broken connections. */
+void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
 void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
 void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
 void trust_unseen(const struct sim_keeper *keeper, unsigned node);
-void trust_asks(const struct sim_keeper *keeper, enum operation operation);
+void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes);
 
 /* --- who asks what the agents know (reader.c) --- */
 
@@ -666,7 +675,9 @@ bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t 
 
 /* The keeper reports about the lease with this value, before its deadline. */
 void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_BYTES], int64_t arrives_ns);
-bool observer_cools(unsigned name);                                       /* no client gets the name yet */
+bool observer_is_at_risk(unsigned client);   /* for another reason than the lack of a quorum */
+void observer_check_series(unsigned client); /* it gets a lease by hand-off */
+bool observer_cools(unsigned name);          /* no client gets the name yet */
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]); /* call before the deletion */
 
 /* --- the calm, for the observer (calm.c) --- */

@@ -14,6 +14,7 @@ enum {
 /* What a keeper's last answer of a node showed. */
 struct shown {
     bool foreign; /* another fleet's epoch */
+    uint32_t max_ttl_ms;
     bool timed;
     int64_t low_ns, high_ns; /* the node's clock is ahead of the host's by so much, */
     int64_t sent_ns;         /* since this instant of the host */
@@ -171,17 +172,25 @@ void trust_unseen(const struct sim_keeper *keeper, unsigned node) {
     *shown_by(keeper, node) = (struct shown){.foreign = false};
 }
 
+void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer) {
+    shown_by(keeper, node)->max_ttl_ms = answer->blessed ? answer->max_ttl_ms : 0;
+}
+
 void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer) {
     shown_by(keeper, node)->foreign = !answer->error && answer->blessed && answer->foreign;
     end_word(keeper, node);
 }
 
-void trust_asks(const struct sim_keeper *keeper, enum operation operation) {
+void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes) {
     if (operation != OPERATION_ACQUIRE && operation != OPERATION_EXTEND)
         return;
     for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         if (shown_by(keeper, i)->foreign)
             violation("agent %u uses nodes, though node %u is another fleet's", keeper->agent->index, i);
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
+        if (nodes & node_set_of(i) && shown_by(keeper, i)->max_ttl_ms < keeper->agent->max_ttl_ms)
+            violation("agent %u uses node %u, whose epoch is for leases of %u ms", keeper->agent->index, i,
+                      shown_by(keeper, i)->max_ttl_ms);
 }
 
 /* --- clocks --- */
