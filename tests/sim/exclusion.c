@@ -54,12 +54,16 @@ static bool is_extended(const struct client *client) {
 /* By then an extension was due, the nodes' answers have shown that the clock stood still, and the client
  * knows. */
 void exclusion_check_standing(const struct client *client) {
-    const struct sim_agent *agent = client_agent(client);
+    struct sim_agent *agent = client_agent(client);
     int64_t by_ns =
         agent->stood_until_ns + client->lease.terms.ttl_ms * NS_PER_MS * 2 / 5 + STANDING_MS * NS_PER_MS;
 
-    if (agent->stood_until_ns != 0 && agent->stood_alone && sim_now_ns > by_ns && is_outdated(client) &&
-        is_extended(client) && exclusion_holds(client))
+    if (agent->stood_until_ns == 0)
+        return;
+    if (pubsub_is_delayed(agent))
+        agent->stood_alone = false;
+    if (agent->stood_alone && sim_now_ns > by_ns && is_outdated(client) && is_extended(client) &&
+        exclusion_holds(client))
         violation("client %u holds name %u, and its host stood still %lld ms ago", client_index(client),
                   client->name, (long long) ((sim_now_ns - agent->stood_until_ns) / NS_PER_MS));
 }
@@ -339,7 +343,7 @@ void exclusion_check_not_held(const struct client *client) {
     node_set had = 0;
 
     if (client->true_moved_ns == 0 || client->ask.terms.max_hold_ms > 0 || sim_steps ||
-        sim_now_ns - client->true_moved_ns >= client->moved_left_ns * 9 / 10)
+        sim_now_ns - client->true_moved_ns >= client->moved_left_ns / 10 * 9)
         return;
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         const struct sim_node *node = &sim_nodes[i];

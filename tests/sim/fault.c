@@ -201,7 +201,7 @@ static void fault_host(void) {
         struct sim_agent *agent = &sim_agents[i];
         if (agent->host != host || agent->stood_until_ns != 0)
             continue;
-        agent->stood_alone = !pubsub_is_delayed(agent);
+        agent->stood_alone = agent_is_untroubled(agent) && !pubsub_is_delayed(agent);
         agent->stood_clock_ns = clock_read(&agent->clock);
         agent->stood_until_ns = until_ns;
         agent->clock.offset_ns -= (int64_t) ((double) for_ns * agent->clock.rate);

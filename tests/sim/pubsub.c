@@ -242,8 +242,7 @@ bool pubsub_is_delayed(const struct sim_agent *agent) {
             sim_now_ns < instant_max(sim_nodes[n].stopped_until_ns,
                                      instant_max(sim_nodes[n].slow_until_ns, sim_nodes[n].odd_until_ns));
     for (unsigned j = 0; j < sim_n_keepers; j++)
-        delayed = delayed || is_delayed(&agent->keepers[j]) ||
-                  node_set_count(shard_askable(&agent->keepers[j].shard)) < sim_n_nodes;
+        delayed = delayed || is_delayed(&agent->keepers[j]);
     return delayed;
 }
 
