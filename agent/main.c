@@ -306,15 +306,13 @@ static int prepare(char ret_agent_id[static 9]) {
 
 /* Under another host name no lease of the former process would be found. */
 static void keep_host(struct config *config, const struct inherited_fds *inherited) {
-    char *host = ledger_memory_host(inherited);
+    char *host = ledger_memory_host(inherited, config->host);
 
-    if (!host || strcmp(host, config->host) == 0) {
-        free(host);
+    if (!host)
         return;
-    }
     log_notice(
         "host: goes on as %s, for the leases of the former process: %s takes effect when the agent is "
-        "stopped and started again, or restarts without a lease",
+        "stopped and started again, or restarts while nothing is held and nothing waits",
         host, config->host);
     free(config->host);
     config->host = host;

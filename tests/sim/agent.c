@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "sim.h"
+#include "trust.h"
 
 enum { CALM_TURN_US = 200, LATE_MS = 3 };
 

@@ -9,6 +9,7 @@
 #include "core/leader-query.h"
 #include "core/ticket.h"
 #include "sim.h"
+#include "trust.h"
 
 enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };
 

@@ -141,7 +141,7 @@ void client_answer_read_pages(const struct sim_agent *agent) {
             client->holding = false; /* an ended lease does not begin again */
         else
             see_deadline(client, deadline_ns);
-        exclusion_check_standing(client);
+        exclusion_check_halted(client);
     }
 }
 

@@ -118,7 +118,7 @@ void client_disconnected(unsigned index) {
     client_cut_off(client);
 }
 
-void clients_stand_still(const struct sim_agent *agent, int64_t for_ns) {
+void clients_halt(const struct sim_agent *agent, int64_t for_ns) {
     for (unsigned i = 0; i < sim_n_clients; i++) {
         struct client *client = &sim_clients[i];
         if (client_agent(client) != agent)

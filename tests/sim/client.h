@@ -119,8 +119,8 @@ void exclusion_note_risk(const struct client *client, bool at_risk);
 void exclusion_moves(struct client *client);
 void exclusion_check_not_held(const struct client *client);
 
-/* The client holds a lease, and its host may have stood still. */
-void exclusion_check_standing(const struct client *client);
+/* The client holds a lease, and its host may have been halted. */
+void exclusion_check_halted(const struct client *client);
 
 /* No page shows a lease of the name that its client releases. */
 void exclusion_check_pages(const struct client *granted);

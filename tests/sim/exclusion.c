@@ -9,7 +9,7 @@
 #include "lingering.h"
 
 enum {
-    STANDING_MS = 120, /* for two rounds and the mail */
+    HALTED_MS = 120, /* for two rounds and the mail */
     LAST_ATTEMPT_MS = 4000,
 };
 
@@ -30,13 +30,13 @@ bool exclusion_holds(const struct client *client) {
     return client->holding && clock_read(&client_agent(client)->clock) < client->deadline_ns;
 }
 
-/* The host stood still since the lease's last round: until nodes answer, nothing on the host can know that
+/* The host was halted after the lease's last round: until nodes answer, nothing on the host can know that
  * the lease has ended. */
 static bool is_outdated_by(const struct client *client, const struct lease_terms *terms) {
     const struct sim_agent *agent = client_agent(client);
 
-    return agent->stood_until_ns != 0 &&
-           client->deadline_ns - terms->ttl_ms * NS_PER_MS < agent->stood_clock_ns;
+    return agent->halted_until_ns != 0 &&
+           client->deadline_ns - terms->ttl_ms * NS_PER_MS < agent->halted_clock_ns;
 }
 
 static bool is_outdated(const struct client *client) {
@@ -51,21 +51,21 @@ static bool is_extended(const struct client *client) {
            !observer_is_at_risk(client_index(client));
 }
 
-/* By then an extension was due, the nodes' answers have shown that the clock stood still, and the client
- * knows. */
-void exclusion_check_standing(const struct client *client) {
+/* By then an extension was due, its answers have shown that the host's clock had stopped, and the client has
+ * got `lost`. */
+void exclusion_check_halted(const struct client *client) {
     struct sim_agent *agent = client_agent(client);
     int64_t by_ns =
-        agent->stood_until_ns + client->lease.terms.ttl_ms * NS_PER_MS * 2 / 5 + STANDING_MS * NS_PER_MS;
+        agent->halted_until_ns + client->lease.terms.ttl_ms * NS_PER_MS * 2 / 5 + HALTED_MS * NS_PER_MS;
 
-    if (agent->stood_until_ns == 0)
+    if (agent->halted_until_ns == 0)
         return;
     if (pubsub_is_delayed(agent))
-        agent->stood_alone = false;
-    if (agent->stood_alone && sim_now_ns > by_ns && is_outdated(client) && is_extended(client) &&
+        agent->halted_alone = false;
+    if (agent->halted_alone && sim_now_ns > by_ns && is_outdated(client) && is_extended(client) &&
         exclusion_holds(client))
-        violation("client %u holds name %u, and its host stood still %lld ms ago", client_index(client),
-                  client->name, (long long) ((sim_now_ns - agent->stood_until_ns) / NS_PER_MS));
+        violation("client %u holds name %u, and its host was halted until %lld ms ago", client_index(client),
+                  client->name, (long long) ((sim_now_ns - agent->halted_until_ns) / NS_PER_MS));
 }
 
 void exclusion_check(const struct client *client) {

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "sim.h"
+#include "trust.h"
 
 enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700 };
 
@@ -189,26 +190,26 @@ static void fault_overwrite(void) {
             node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
 }
 
-/* A host stands still, and its clock with it, as a virtual machine does that is paused. Its agents and
- * clients notice nothing by themselves. */
-static void fault_host(void) {
+/* A virtual machine is paused: its agents, its clients and its clock stop for a while, and none of them
+ * notices the pause. */
+static void fault_halt(void) {
     unsigned host = sim_agents[pick(0, sim_n_agents - 1)].host;
     int64_t for_ns = pick(2500, 10000) * NS_PER_MS, until_ns = sim_now_ns + for_ns;
 
-    trace("fault: host %u stands still until %.3f ms", host, (double) until_ns / 1e6);
+    trace("fault: host %u is halted until %.3f ms", host, (double) until_ns / 1e6);
     sim_counts.steps++;
     for (unsigned i = 0; i < sim_n_agents; i++) {
         struct sim_agent *agent = &sim_agents[i];
-        if (agent->host != host || agent->stood_until_ns != 0)
+        if (agent->host != host || agent->halted_until_ns != 0)
             continue;
-        agent->stood_alone = agent_is_untroubled(agent) && !pubsub_is_delayed(agent);
-        agent->stood_clock_ns = clock_read(&agent->clock);
-        agent->stood_until_ns = until_ns;
+        agent->halted_alone = agent_is_untroubled(agent) && !pubsub_is_delayed(agent);
+        agent->halted_clock_ns = clock_read(&agent->clock);
+        agent->halted_until_ns = until_ns;
         agent->clock.offset_ns -= (int64_t) ((double) for_ns * agent->clock.rate);
         agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
         for (unsigned j = 0; j < sim_n_keepers; j++)
             agent->keepers[j].paused_until_ns = instant_max(agent->keepers[j].paused_until_ns, until_ns);
-        clients_stand_still(agent, for_ns);
+        clients_halt(agent, for_ns);
     }
 }
 
@@ -271,13 +272,14 @@ static void fault_kill(struct sim_agent *agent) {
     trace("fault: agent %u is killed%s", agent->index, agent->steps_left > 0 ? " soon" : "");
 }
 
-/* No other fault while a host stands still, and soon after: the nodes' answers show it. */
-static bool is_host_alone(void) {
+/* A host is halted, or was shortly before. No other fault happens then, so that the nodes' answers show the
+ * halt in time. */
+static bool is_halt_alone(void) {
     bool alone = false;
 
     for (unsigned i = 0; i < sim_n_agents; i++)
-        alone |= sim_agents[i].stood_until_ns != 0 &&
-                 sim_now_ns < sim_agents[i].stood_until_ns + ALONE_MS * NS_PER_MS;
+        alone |= sim_agents[i].halted_until_ns != 0 &&
+                 sim_now_ns < sim_agents[i].halted_until_ns + ALONE_MS * NS_PER_MS;
     return alone;
 }
 
@@ -293,7 +295,7 @@ void fault(void) {
         fault_subscriptions();
         return;
     }
-    if (is_host_alone()) {
+    if (is_halt_alone()) {
         add_next();
         return;
     }
@@ -302,8 +304,8 @@ void fault(void) {
     } else if (kind <= 55) {
         fault_node();
     } else if (kind <= (sim_faults.kills ? 62 : 80)) {
-        if (sim_hosts_stand && chance(40))
-            fault_host();
+        if (sim_hosts_halt && chance(40))
+            fault_halt();
         else
             fault_pause();
     } else if (kind <= 87 && sim_steps) {

@@ -67,7 +67,7 @@ void lingering_check_granted(const struct view *granted) {
         const struct view *view = &all[i];
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         if (view->linger_until_ns == 0 || view->name != granted->name ||
-            view_agent(view)->stood_until_ns != 0)
+            view_agent(view)->halted_until_ns != 0)
             continue;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))
@@ -99,23 +99,11 @@ bool lingering_may_have(const struct sim_agent *agent, unsigned name) {
     return has;
 }
 
-/* A majority of the agent's nodes has the lease's key for a while yet. */
-static bool is_held_by_nodes(const struct view *view) {
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < view_agent(view)->n_nodes; i++) {
-        const struct sim_node *node = agent_node(view_agent(view), i);
-        count += node->data.keys[view->name].set && view_is_of(view, node->data.keys[view->name].secret) &&
-                 node_key_left_ns(node, view->name) > view_ttl_ns(view) / 8;
-    }
-    return count >= quorum_of(view_agent(view)->n_nodes);
-}
-
 void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
         if (view->linger_until_ns == 0 || view->name != name || !view_is_of(view, secret) ||
-            view_agent(view)->stood_until_ns != 0 || was_overwritten_since(view->true_granted_ns))
+            view_agent(view)->halted_until_ns != 0 || was_overwritten_since(view->true_granted_ns))
             continue;
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         int64_t round_ns = 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS; /* an extension in time */
@@ -123,7 +111,7 @@ void lingering_check_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) 
                       view->left_at_death_ns > round_ns;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (healed && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS &&
-             agent_is_untroubled(view_agent(view)) && is_held_by_nodes(view)))
+             agent_is_untroubled(view_agent(view)) && view_is_held_by_nodes(view, 0)))
             violation("a key is deleted while the lease of client %u lingers", i);
     }
 }

@@ -94,21 +94,6 @@ static bool is_taken_by_its_agent(const struct view *view) {
     return !view->resumes && count > agent->n_nodes - quorum_of(agent->n_nodes);
 }
 
-/* A majority has the lease's value of the present process for a while yet. */
-static bool has_its_keys(const struct view *view) {
-    const struct sim_agent *agent = view_agent(view);
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < agent->n_nodes; i++) {
-        const struct sim_node *node = agent_node(agent, i);
-        const struct sim_key *key = &node->data.keys[view->name];
-        count += key->set && view_is_of(view, key->secret) &&
-                 key->owner == (agent->index << 24 | agent->life) &&
-                 node_key_left_ns(node, view->name) > view_ttl_ns(view) / 8;
-    }
-    return count >= quorum_of(agent->n_nodes);
-}
-
 /* A lease that ends for a heartbeat, max_hold or the lack of a quorum was at risk for that reason before. */
 void loss_check(const struct view *view, enum reason reason) {
     bool sudden = reason == REASON_TAKEN || (reason == REASON_PAUSED && sim_steps) ||
@@ -117,7 +102,8 @@ void loss_check(const struct view *view, enum reason reason) {
     if (!sudden && view_now_ns(view) < view->deadline_ns)
         violation("client %u loses its lease %lld ms before the deadline, %s", view_index(view),
                   (long long) ((view->deadline_ns - view_now_ns(view)) / NS_PER_MS), reasons[reason]);
-    if (reason == REASON_TAKEN && has_its_keys(view))
+    if (reason == REASON_TAKEN &&
+        view_is_held_by_nodes(view, view_agent(view)->index << 24 | view_agent(view)->life))
         violation("client %u loses its lease as taken, and a majority has its keys", view_index(view));
     if (reason == REASON_TAKEN && is_taken_by_its_agent(view))
         violation("client %u loses its lease to a former process of its agent", view_index(view));

@@ -8,16 +8,16 @@
 extern unsigned mutant_chosen;
 extern unsigned char mutant_reached[];
 
-#define MUTANT_COMPARE(number, left, operator, moved, right) \
-    __extension__({ \
-        __auto_type mutant_left = (0, (left)); \
-        __auto_type mutant_right = (0, (right)); \
-        bool mutant_value = mutant_left operator mutant_right; \
-        mutant_reached[number] = 1; \
-        mutant_reached[(number) + 1] |= mutant_left == mutant_right; \
-        __builtin_expect(mutant_chosen - (number) < 2, 0) \
+#define MUTANT_COMPARE(number, left, operator, moved, right)                               \
+    __extension__({                                                                        \
+        __auto_type mutant_left = (0, (left));                                             \
+        __auto_type mutant_right = (0, (right));                                           \
+        bool mutant_value = mutant_left operator mutant_right;                             \
+        mutant_reached[number] = 1;                                                        \
+        mutant_reached[(number) + 1] |= mutant_left == mutant_right;                       \
+        __builtin_expect(mutant_chosen - (number) < 2, 0)                                  \
             ? (mutant_chosen == (number) ? !mutant_value : mutant_left moved mutant_right) \
-            : mutant_value; \
+            : mutant_value;                                                                \
     })
 #define MUTANT_LESS(number, left, right) MUTANT_COMPARE(number, left, <, <=, right)
 #define MUTANT_LESS_EQUAL(number, left, right) MUTANT_COMPARE(number, left, <=, <, right)
@@ -35,5 +35,5 @@ extern unsigned char mutant_reached[];
     (((((left) ? 1 : 0) ^ MUTANT_IS(number)) || (((right) ? 1 : 0) ^ MUTANT_IS(number))) ^ MUTANT_IS(number))
 
 #define MUTANT_RETURN(number) \
-    if (MUTANT_IS(number)) { \
+    if (MUTANT_IS(number)) {  \
     } else

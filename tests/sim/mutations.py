@@ -242,7 +242,7 @@ MUTATIONS = [
      "    request_leave_page(request);\n", ""),
     ("votes of a node whose clock was set count until it is judged", "agent/core/lease.c",
      "if ((shard->nodes[node].stepped || late) &&", "if (late &&"),
-    ("clocks that were set back, not forward, show that the host stood still", "agent/core/node-trust.c",
+    ("clocks that were set back, not forward, show that the host was halted", "agent/core/node-trust.c",
      "all.forward += node->step_ns > 0;", "all.forward += node->step_ns < 0;"),
     ("nodes that refuse an extension count as those with another's value", "agent/core/held-lease.c",
      "if (node_set_count(lease->round.foreign) > nodes",

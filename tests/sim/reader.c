@@ -609,7 +609,7 @@ void reader_step(void) {
         return;
     check_unknown();
     if (reader.n_asked > 0) {
-        int64_t since_ns = instant_max(reader.true_asked_ns, agent_here()->stood_until_ns);
+        int64_t since_ns = instant_max(reader.true_asked_ns, agent_here()->halted_until_ns);
         if (sim_now_ns > since_ns + ANSWERED_MS * NS_PER_MS && agent_is_untroubled(agent_here()))
             violation("the reader waits for an answer");
         return;

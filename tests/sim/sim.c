@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client-session.h"
+#include "trust.h"
 
 enum {
     CALM_MS_MAX = 120 * 1000,
@@ -33,7 +34,7 @@ static bool with_unlike_ttls; /* agents have different max_ttls */
 static bool with_careless;    /* one agent has no quarantine */
 static bool same_names;       /* where sets differ: of the nodes that replace each other */
 bool sim_steps;               /* clocks are set; then no agent is killed */
-bool sim_hosts_stand;
+bool sim_hosts_halt;
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
      sim_tokens_agree;
 static uint32_t fence_skew_ms; /* of most agents */
@@ -276,7 +277,7 @@ static void begin(void) {
     sim_calm = sim_closed = sim_violated = false;
     int64_t kind = pick(1, 5);
     sim_steps = kind <= 2;
-    sim_hosts_stand = sim_steps && seed % 4 == 1;
+    sim_hosts_halt = sim_steps && seed % 4 == 1;
     sim_faults.kills = !sim_steps && chance(50);
     sim_faults.losses = kind != 1;
     sim_faults.far_clocks = kind == 3;
@@ -319,7 +320,7 @@ static void begin(void) {
         choose_settings(&sim_agents[i]);
         sim_agents[i].life = 0; /* so that a schedule is the same after any other */
         sim_agents[i].former = 0;
-        sim_agents[i].stood_until_ns = 0;
+        sim_agents[i].halted_until_ns = 0;
         sim_agents[i].with_ledger = !sim_steps && chance(50);
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};

@@ -68,7 +68,7 @@ extern bool sim_violated;
 extern bool sim_quarantine;           /* the agents' setting */
 extern bool sim_sets_differ;          /* the agents have different sets of nodes */
 extern bool sim_steps;                /* clocks are set */
-extern bool sim_hosts_stand;          /* hosts stand still, and their clocks with them */
+extern bool sim_hosts_halt;           /* hosts stop for a while, and their clocks with them */
 extern bool sim_repeats;              /* a relay before the nodes may send a request twice */
 extern bool sim_durable;              /* a node that restarts keeps all of its data, or none */
 extern unsigned sim_last_blessed;     /* the node that was blessed last */
@@ -392,9 +392,9 @@ struct sim_agent {
     struct sim_keeper keepers[SIM_KEEPERS_MAX];
     int64_t timer_ns;
     int64_t paused_until_ns; /* of the front */
-    int64_t stood_until_ns;  /* true: its host stood still, with its clock; 0: never */
-    int64_t stood_clock_ns;  /* what its clock showed then */
-    bool stood_alone;        /* and no other fault is near */
+    int64_t halted_until_ns; /* true: its host was halted, with its clock; 0: never */
+    int64_t halted_clock_ns; /* what its clock showed then */
+    bool halted_alone;       /* and no other fault or delay since */
 
     /* Its processes: */
     bool with_ledger; /* the next process continues the sessions */
@@ -567,7 +567,7 @@ int64_t answer_page_deadline(const void *page, int64_t slot, uint64_t id);
 
 void clients_reset(unsigned count);
 void clients_give_up(void);
-void clients_stand_still(const struct sim_agent *agent, int64_t for_ns); /* those of the agent's host */
+void clients_halt(const struct sim_agent *agent, int64_t for_ns); /* those of the agent */
 void client_step(unsigned client);
 bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
 bool client_has_read(unsigned client);
@@ -598,26 +598,6 @@ void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]); /* relea
 /* The node has set a missing key of the lease, by a request that this agent sent at that instant. */
 void released_set_again(unsigned agent, unsigned node, const struct sim_request *request,
                         int64_t true_sent_ns);
-
-/* --- the trust in nodes (trust.c) --- */
-
-void trust_reset(void);
-void trust_word_arrives(const struct sim_keeper *keeper, unsigned node); /* by a BLESS, call before */
-void trust_voted(unsigned agent, unsigned node, int64_t true_sent_ns);   /* and has set a key */
-void trust_lost(unsigned node); /* call after the loss of its data */
-void trust_restarted(unsigned node);
-void trust_examined(unsigned node, const struct event *probe);   /* by a probe */
-void trust_taken(unsigned node, const struct event *blessing);   /* it has the data of another fleet */
-void trust_blessed(unsigned node, const struct event *blessing); /* by this, after a quarantine */
-void trust_shortened(unsigned node);                             /* its epoch is for shorter leases now */
-void trust_clock_set(unsigned node);
-
-/* What a keeper sees: answers, before and after it has read them, and broken connections. */
-void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
-void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
-void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
-void trust_unseen(const struct sim_keeper *keeper, unsigned node);
-void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes);
 
 /* --- who asks what the agents know (reader.c) --- */
 

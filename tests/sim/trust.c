@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "sim.h"
+#include "trust.h"
 
 enum {
     MARGIN_MS = 950,      /* a quarantine is a second longer than the ttl, by a clock that may be fast */

@@ -57,6 +57,9 @@ void view_note_keeper(const struct sim_keeper *keeper, unsigned name);
 
 unsigned view_index(const struct view *view); /* of the client */
 struct sim_agent *view_agent(const struct view *view);
+/* A majority of the agent's nodes has the lease's key for a while yet, set by this process; 0: by any. */
+bool view_is_held_by_nodes(const struct view *view, uint32_t owner);
+
 bool view_is_of(const struct view *view, const uint8_t secret[SECRET_BYTES]); /* the lease has this value */
 
 int64_t view_now_ns(const struct view *view); /* its host's clock */

@@ -26,10 +26,10 @@ struct adopt_limits {
                                    end */
 };
 
-/* Makes a ledger, gives ledger and store to table and registry, and restores the
- * sessions and leases of the ledger that adopt_find() has found. The keepers search for these leases. What
- * can't be restored is removed from the store. The table is paused until conn_serve(). The keepers must run;
- * `inherited` stays the caller's.
+/* Makes a ledger, gives ledger and store to table and registry, and restores the sessions and leases of the
+ * ledger that adopt_find() has found. The keepers search for these leases. What can't be restored is removed
+ * from the store. The table is paused until conn_serve(). The keepers must run; `inherited` stays the
+ * caller's, but for the sockets of the restored sessions.
  *
  * 0 or a negative errno; -ENOTCONN without a service manager: then table and registry are as before. */
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,

@@ -33,7 +33,7 @@
 
 enum {
     RESTORING_TURNS_MAX = 8, /* by then all unanswered requests of the former process are taken */
-    SPARE_DESCRIPTORS = 4,
+    SPARE_DESCRIPTORS = 4,   /* for messages to the service manager, which need one for a moment */
 };
 
 struct front {
@@ -395,10 +395,10 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 /* Continues the former process's sessions. Without a service manager there is no store. */
 static int continue_sessions(struct front *front) {
     const struct config *config = front->config.config;
-    const struct adopt_limits limits = {
-        .sessions = config->max_sessions,
-        /* each keeper has two connections to each node; and messages to the service manager need one */
-        .spare_descriptors = 2 * config->keepers * config->n_nodes + SPARE_DESCRIPTORS};
+    const struct adopt_limits limits = {.sessions = config->max_sessions,
+                                        /* each keeper has two connections to each node */
+                                        .spare_descriptors =
+                                            2 * config->keepers * config->n_nodes + SPARE_DESCRIPTORS};
 
     int r = adopt_begin(&front->adopt, &front->table, &front->layer.state, &front->keepers,
                         front->config.inherited, &limits);

@@ -191,7 +191,6 @@ struct answer {
 static struct vote vote_at(void *userdata, uint32_t index) {
     const struct answer *answer = userdata;
     struct vote vote = script_replies_vote(answer->operation, answer->reply, index);
-
     bool yes = vote.kind == VOTE_YES || vote.kind == VOTE_REPAIRED;
 
     vote.written = yes && answer->operation != OPERATION_RELEASE; /* which may find nothing to delete */

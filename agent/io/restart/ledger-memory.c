@@ -92,12 +92,13 @@ bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_mem
     return newest.memory;
 }
 
-char *ledger_memory_host(const struct inherited_fds *inherited) {
+char *ledger_memory_host(const struct inherited_fds *inherited, const char *host_now) {
     struct ledger_memory newest = {0};
     struct ledger_reader reader;
     char *host = NULL;
 
-    if (ledger_memory_find(inherited, &newest, &reader) && recovery_slots(&reader) > 0)
+    if (ledger_memory_find(inherited, &newest, &reader) && strcmp(reader.header->host, host_now) != 0 &&
+        recovery_slots(&reader) > 0)
         host = strdup(reader.header->host);
     ledger_memory_deinit(&newest);
     return host;

@@ -24,9 +24,9 @@ int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *led
 bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_memory *ret,
                         struct ledger_reader *ret_reader);
 
-/* The keys of leases name the host. The host name in the newest ledger, a copy to free; NULL: there is none,
- * nothing was held and nothing waited, or no memory. */
-char *ledger_memory_host(const struct inherited_fds *inherited);
+/* The keys of leases name the host. The host name of the newest ledger, a copy to free, if it differs from
+ * the present one and the former process had leases or waiting requests; NULL: otherwise, or no memory. */
+char *ledger_memory_host(const struct inherited_fds *inherited, const char *host_now);
 
 /* Fine for all zeroes. */
 void ledger_memory_deinit(struct ledger_memory *memory);
