@@ -71,7 +71,7 @@ class Tracer:
 
 def pair(client, name):
     """Acquires and releases."""
-    return client.call("RELEASE", client.acquire(name)["id"]) == 1
+    return client.call("RELEASE", client.acquire(name, "WAIT", 5000)["id"]) == 1
 
 
 def hand_on(agent, tokens):
@@ -89,15 +89,15 @@ def hand_on(agent, tokens):
 
 
 def test_each_probe():
-    agent = lab.Agent(lab.nodes(3), 'max_hold = "10s"\n')
+    agent = lab.Agent(lab.nodes(3), lab.UNHURRIED + 'max_hold = "10s"\n')
     client = agent.client(3)
     tracer = Tracer(["bpftrace", "-p", str(agent.process.pid), "-e", LINES])
     for probe in ("grant", "extend"):
-        held = client.acquire("first", "TTL", 200)
+        held = client.acquire("first", "TTL", 1500, "WAIT", 5000)
         tracer.attached(lambda: pair(client, "next"), probe)
         client.call("RELEASE", held["id"])
     begun = lab.now()
-    grant = client.acquire("traced", "TTL", 500)
+    grant = client.acquire("traced", "TTL", 1500, "WAIT", 5000)
     line = tracer.next("grant", "traced")
     equal(int(line[2]), grant["fence"], "grant: the name and the fencing token")
     within(int(line[3]), 1, 1e6 * (lab.now() - begun), "the microseconds since the request")
@@ -107,7 +107,7 @@ def test_each_probe():
     tokens = []
     line = tracer.attached(lambda: hand_on(agent, tokens), "handoff", "handed")
     ok(int(line[2]) in tokens, "handoff: that of the next holder")
-    lost = client.acquire("short", "TTL", 300, "MAXHOLD", 200)
+    lost = client.acquire("short", "TTL", 1500, "MAXHOLD", 200, "WAIT", 5000)
     reason = client.push("lost")[2]
     line = tracer.next("loss", "short")
     equal((int(line[2]), line[4]), (lost["fence"], reason), "loss: the token and the reason")
