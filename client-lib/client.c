@@ -168,7 +168,7 @@ int client_acquire(struct client *client, const char *name, const struct redlock
         return REDLOCK_NO_MEMORY;
     lease->async = !reply;
     lease->outcome = async ? reply : NULL;
-    if (client->gone && async)
+    if (client->gone && options->wait_ms != 0)
         lease->ask_again = true;
     else
         error = client_request(client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items, request.n_items,

@@ -83,10 +83,9 @@ void lease_events_failed(struct client *client, struct redlock_lease *lease, int
         lease->outcome = NULL;
         return;
     }
-    if (lease->orphan || !lease->async)
-        return;
-    if (client->callbacks.failed)
-        client->callbacks.failed(lease, (enum redlock_error) error, client->error_text, client->userdata);
+    if (lease->orphan || !lease->async || !client->callbacks.failed)
+        return; /* without the callback the caller still releases the handle */
+    client->callbacks.failed(lease, (enum redlock_error) error, client->error_text, client->userdata);
     lease->orphan = true;
 }
 

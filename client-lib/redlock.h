@@ -267,9 +267,10 @@ int redlock_events(struct redlock *connection);
 int redlock_dispatch(struct redlock *connection);
 
 /* Requests a lease without waiting; `granted` or `failed` follows. `failed` has REDLOCK_AGENT_AWAY if the
- * connection broke and wait_ms was 0, or if no agent returned within the answer time-out. The caller
- * releases the handle with redlock_release() or redlock_release_async(), unless `failed` was called.
- * REDLOCK_OK, or an error, and no callback follows. */
+ * connection broke and wait_ms was 0, or if no agent returned within the answer time-out after the break.
+ * The caller releases the handle with redlock_release() or redlock_release_async(), unless `failed` was
+ * called; without that callback the handle of a failed request stays, too. REDLOCK_OK, or an error, and no
+ * callback follows: without an agent REDLOCK_AGENT_AWAY if wait_ms is 0. */
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 

@@ -92,7 +92,7 @@ static void test_agent_stays_away(void) {
     struct events events;
     struct redlock *loop = loop_new(&events), *waiter = NULL;
     struct redlock_options options = options_of(1000, 0), waiting_options = options_of(TTL_MS, -1);
-    struct redlock_lease *lease = NULL, *waiting = NULL;
+    struct redlock_lease *lease = NULL, *waiting = NULL, *impatient = NULL;
     struct events waiter_heard;
 
     (void) redlock_acquire_async(loop, "away", &options, &lease);
@@ -104,7 +104,10 @@ static void test_agent_stays_away(void) {
     agent("kill");
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
     int64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
-    ok(dispatch_until(loop, &events.lost, 1), "without an agent the lease is lost");
+    ok(dispatch_until(loop, &events.at_risk, 1), "without an agent the lease is at risk");
+    is_int(redlock_acquire_async(loop, "no agent", &options, &impatient), REDLOCK_AGENT_AWAY,
+           "a request that does not wait fails at once");
+    ok(dispatch_until(loop, &events.lost, 1), "and then lost");
     ok(events.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
        (long long) (events.lost_ms - deadline_ms));
     is_int(events.at_risk, 1, "after one report at risk");

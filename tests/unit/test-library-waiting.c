@@ -79,6 +79,22 @@ static void test_failed_among_others(enum call which) {
     redlock_close(connection);
 }
 
+/* The library has not said that the handle is gone: so the handle stays. */
+static void test_failed_without_callback(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    is(redlock_set_callbacks(connection, NULL, NULL), REDLOCK_OK);
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    push_failed();
+    scripted.keeps_waiting = false;
+    is(redlock_release(acquire(connection)), 1);
+    ok(!redlock_valid(lease), "a failed request without the callback `failed` keeps its handle");
+    ok(redlock_release(lease) == 0, "until the caller releases the handle");
+    is(events.failed, 0);
+    redlock_close(connection);
+}
+
 static void test_granted_meanwhile(void) {
     scripted_start();
     struct redlock *connection = connect_scripted();
@@ -148,6 +164,7 @@ int main(void) {
         test_break(which, 0);
         test_break(which, 5000);
     }
+    test_failed_without_callback();
     test_granted_meanwhile();
     test_granted_later();
     test_break_after_grant();
