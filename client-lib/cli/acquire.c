@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "descriptors.h"
 #include "options.h"
 #include "waiting.h"
 
@@ -178,16 +179,19 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
         (void) syscall(SYS_pidfd_send_signal, acquire->pid_fd, acquire->signal, NULL, 0);
 }
 
-/* Leaves the terminal, and closes the caller's pipes: their readers would wait for this process. Without
- * /dev/null the signalfd takes their numbers, which also passes on nothing. */
-static void detach(const struct acquire *acquire) {
+/* Leaves the terminal, and closes the caller's descriptors: the readers of a pipe would wait for this
+ * process. Without /dev/null the signalfd takes the place of the standard ones, which also passes on
+ * nothing. The library reconnects by a path that may be relative. */
+static void detach(const struct cli *cli, const struct acquire *acquire) {
+    const char *path = cli->socket_path ? cli->socket_path : getenv("REDLOCK_SOCKET");
     int null = open("/dev/null", O_RDWR);
 
     for (int fd = 0; fd <= 2; fd++)
         (void) dup2(null >= 0 ? null : acquire->stop_fd, fd);
     if (null > 2)
         (void) close(null);
-    if (chdir("/") < 0)
+    descriptors_close_inherited();
+    if ((!path || path[0] == '/') && chdir("/") < 0)
         return; /* harmless: the caller's directory only can't be unmounted */
 }
 
@@ -248,7 +252,7 @@ static int background(const struct cli *cli, struct acquire *acquire, int outcom
     ssize_t n = write(outcome_fd, &outcome, sizeof(outcome));
     (void) close(outcome_fd);
     if (lease && n == sizeof(outcome)) {
-        detach(acquire);
+        detach(cli, acquire);
         hold(acquire, connection, lease);
     }
     redlock_close(connection);

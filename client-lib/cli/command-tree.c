@@ -1,6 +1,5 @@
 #include "command-tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "descriptors.h"
 #include "process-tree.h"
 #include "run-options.h"
 
@@ -36,24 +36,15 @@ static void pass_on_pending(const struct command_tree *tree, const sigset_t *pen
             command_tree_signal(tree, number);
 }
 
-/* Closes inherited descriptors: a reader of the command's output waits for the command's end, not the
- * guard's. */
-static void close_inherited(void) {
-    const struct dirent *entry;
+/* A reader of the command's output waits for the command's end, not the guard's. */
+static void leave_pipes(void) {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     if (null >= 0) {
         (void) dup2(null, STDIN_FILENO);
         (void) dup2(null, STDOUT_FILENO);
     }
-    DIR *descriptors = opendir("/proc/self/fd");
-    while (descriptors && (entry = readdir(descriptors))) {
-        int fd = (int) strtol(entry->d_name, NULL, 10), flags = fcntl(fd, F_GETFD);
-        if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC))
-            (void) close(fd);
-    }
-    if (descriptors)
-        (void) closedir(descriptors);
+    descriptors_close_inherited();
 }
 
 int command_tree_start(struct command_tree *tree, const struct run_options *run,
@@ -63,12 +54,12 @@ int command_tree_start(struct command_tree *tree, const struct run_options *run,
 
     *tree = (struct command_tree){.name = run->name, .group = getpgrp()};
     take_pending(&early);
-    int status =
-        job_start(&tree->job, run->shell_text ? shell : run->command, lease, JOB_GROUP_LEFT, &run->mask);
+    int status = job_start(&tree->job, run->shell_text ? shell : run->command, lease,
+                           redlock_lease_id(lease), JOB_GROUP_LEFT, &run->mask);
     if (status != 0)
         return status;
     pass_on_pending(tree, &early);
-    close_inherited();
+    leave_pipes();
     return 0;
 }
 

@@ -28,6 +28,7 @@ struct hold {
     struct redlock *connection;
     struct leader_observer observer;
     struct redlock_lease *lease; /* requested or held */
+    uint64_t lease_id;           /* as granted, for the hooks */
     bool granted, lost;
     bool linger_is_short; /* shorter than requested, and not yet reported */
     int error;            /* of the failed request; REDLOCK_OK: none */

@@ -19,13 +19,14 @@ static void run_hook(struct hold *hold, const char *text) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) text, NULL};
 
     if (text)
-        (void) job_start(&hold->hook, shell, hold->lease, JOB_GROUP_OWN, NULL);
+        (void) job_start(&hold->hook, shell, hold->lease, hold->lease_id, JOB_GROUP_OWN, NULL);
 }
 
 bool hold_lead_announce(struct hold *hold) {
     char since[64];
 
     hold->led_ns = cli_now_ns();
+    hold->lease_id = redlock_lease_id(hold->lease);
     /* The observer has a connection of its own, and may have logged this leader before the grant arrived. */
     if (redlock_fence(hold->lease) == 0 || redlock_fence(hold->lease) != hold->observer.fence)
         hold_log_change(hold, "this host leads, token %" PRIu64, redlock_fence(hold->lease));

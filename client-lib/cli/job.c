@@ -20,18 +20,18 @@ static bool set_number(const char *name, uint64_t number) {
 }
 
 /* Without a token the variable is unset: 0 must not be taken for a token. */
-static bool set_environment(const struct redlock_lease *lease) {
+static bool set_environment(const struct redlock_lease *lease, uint64_t id) {
     if (redlock_fence(lease) == 0)
         (void) unsetenv("REDLOCK_FENCE");
     else if (!set_number("REDLOCK_FENCE", redlock_fence(lease)))
         return false;
-    return setenv("REDLOCK_NAME", redlock_lease_name(lease), 1) == 0 &&
-           set_number("REDLOCK_ID", redlock_lease_id(lease));
+    return setenv("REDLOCK_NAME", redlock_lease_name(lease), 1) == 0 && set_number("REDLOCK_ID", id);
 }
 
 struct birth {
     char *const *argv;
     const struct redlock_lease *lease;
+    uint64_t id;
     const sigset_t *mask;
     enum job_group group;
     pid_t parent;
@@ -55,7 +55,7 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
         ;
     (void) sigemptyset(&none);
     (void) sigprocmask(SIG_SETMASK, birth->mask ? birth->mask : &none, NULL);
-    if (set_environment(birth->lease))
+    if (set_environment(birth->lease, birth->id))
         (void) execvp(birth->argv[0], birth->argv);
     error = errno;
     ssize_t n = write(error_fd, &error, sizeof(error));
@@ -82,9 +82,10 @@ static int begin(struct job *job, const struct birth *birth) {
     return n == sizeof(error) ? error : 0;
 }
 
-int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, enum job_group group,
-              const sigset_t *mask) {
-    struct birth birth = {.argv = argv, .lease = lease, .mask = mask, .group = group, .parent = getpid()};
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, uint64_t id,
+              enum job_group group, const sigset_t *mask) {
+    struct birth birth = {
+        .argv = argv, .lease = lease, .id = id, .mask = mask, .group = group, .parent = getpid()};
 
     *job = (struct job){0};
     if (pipe2(birth.error_pipe, O_CLOEXEC) < 0 || pipe2(birth.go_pipe, O_CLOEXEC) < 0) {

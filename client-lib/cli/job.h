@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct redlock_lease;
@@ -19,9 +20,10 @@ enum job_group {
 };
 
 /* Starts argv[0], found on the PATH, with this lease in its environment and the signals in `mask` blocked
- * (NULL: none). 0, or the exit status to end with (STATUS_NOT_FOUND, …), reported. */
-int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, enum job_group group,
-              const sigset_t *mask);
+ * (NULL: none). `id`: the lease's, when it was granted; another agent that resumes the lease has another. 0,
+ * or the exit status to end with (STATUS_NOT_FOUND, …), reported. */
+int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, uint64_t id,
+              enum job_group group, const sigset_t *mask);
 
 /* Sends the signal to the whole group of a job that has its own. */
 void job_signal(const struct job *job, int number);

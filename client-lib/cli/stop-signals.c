@@ -18,6 +18,7 @@ int stop_signals_init(struct stop_signals *signals) {
     sigset_t all;
 
     *signals = (struct stop_signals){.fd = -1};
+    (void) signal(SIGCHLD, SIG_DFL); /* ignored, SIGCHLD would hide how a hook ends */
     (void) sigemptyset(&signals->set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)

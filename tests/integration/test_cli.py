@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -443,6 +444,27 @@ def test_acquire_for():
           "--signal: the process gets the signal when the lease is lost")
 
 
+def test_acquire_detached():
+    """The background process keeps no descriptor of its caller's, and finds the next agent by a relative
+    path."""
+    victim = lab.Agent(lab.nodes(1))
+    script = lab.spawn(["sleep", "100"])
+    reader, writer = os.pipe()
+    directory, socket_name = os.path.split(victim.socket_path)
+    process = lab.spawn([lab.REDLOCK, "--socket", socket_name, "acquire", "--for", str(script.pid),
+                         "-t", "8s", "detached"], cwd=directory, pass_fds=[writer], stdout=subprocess.PIPE)
+    os.close(writer)
+    equal(process.wait(20 * lab.SCALE), 0, "redlock acquire with a relative path of the socket")
+    ok(select.select([reader], [], [], 5 * lab.SCALE)[0] and os.read(reader, 1) == b"",
+       "a pipe's reader gets the end of its file while the lease is held")
+    victim.kill()
+    victim.start()
+    ok(lab.wait_for(lambda: victim.status()["leases"] == 1, 6), "the next agent resumes the lease")
+    script.kill()
+    os.close(reader)
+    victim.kill()
+
+
 def test_acquire_without_null_device():
     """The caller's pipes are closed all the same: their reader does not wait for the lease's end."""
     if os.getuid() != 0 or not shutil.which("unshare"):
@@ -781,6 +803,7 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
      test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
-     test_parent_death, test_acquire_for, test_acquire_without_null_device, test_columns, test_release,
+     test_parent_death, test_acquire_for, test_acquire_detached,
+     test_acquire_without_null_device, test_columns, test_release,
      test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
      test_grace_at_an_older_agent, test_check_without_release, test_listings)

@@ -298,6 +298,34 @@ def test_hooks():
     victim.terminate()
 
 
+def test_hooks_with_one_id():
+    """The agent is killed: the follower's hook has the id of the leader's, too."""
+    log = lab.path("ids")
+    victim = lab.Agent(nodes)
+    lines = lambda: open(log).read().split("\n")[:-1] if os.path.exists(log) else []
+    write = 'echo "$REDLOCK_ID" >> ' + log
+    holder = Holder("--ttl", "1500ms", "--exec-leader", write, "--exec-follower", write, "one-id", at=victim)
+    holder.ready()
+    lab.wait_for(lambda: len(lines()) == 1, what="the leader's hook")
+    victim.kill()
+    lab.wait_for(lambda: len(lines()) == 2, what="the follower's hook")
+    equal(lines()[1], lines()[0], "REDLOCK_ID is that of the grant, though no agent has the lease")
+    holder.process.kill()
+
+
+def test_hooks_without_child_signals():
+    """A parent that ignores SIGCHLD passes that on."""
+    log = lab.path("children")
+    manager = lab.Manager()
+    process = lab.spawn(["env", "--ignore-signal=CHLD", lab.REDLOCK, "--socket", agent.socket_path, "hold",
+                         "--exec-follower", "echo done > " + log, "children"], env=manager.environment)
+    manager.until("READY=1")
+    process.send_signal(signal.SIGTERM)
+    equal(process.wait(20 * lab.SCALE), 0, "with SIGCHLD ignored at its start, hold ends after SIGTERM")
+    ok(os.path.exists(log), "and after its hook")
+    equal(lab.keys_on(nodes, "children"), 0, "released")
+
+
 def test_hooks_that_hang():
     victim = lab.Agent(nodes)
     log = lab.path("hang")
@@ -422,5 +450,6 @@ def test_linger_above_max_ttl():
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
      test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
      test_agent_restarted,
-     test_agent_away, test_hooks, test_hooks_that_hang, test_signal_after_loss, test_without_reader,
+     test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
+     test_hooks_that_hang, test_signal_after_loss, test_without_reader,
      test_watchdog, test_settings, test_linger_above_max_ttl)
