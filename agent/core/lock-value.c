@@ -47,7 +47,7 @@ bool lock_value_read_tail(const char *tail, size_t length, struct lock_value_tai
 }
 
 /* Skips LOCK_VALUE_FAR_FUTURE. */
-static const char *skip_time(const char *value, size_t *length) {
+const char *lock_value_skip_time(const char *value, size_t *length) {
     if (!bytes_begin_with(value, *length, LOCK_VALUE_FAR_FUTURE, LOCK_VALUE_FAR_FUTURE_BYTES))
         return value;
     *length -= LOCK_VALUE_FAR_FUTURE_BYTES;
@@ -88,12 +88,12 @@ static size_t data_colon(const char *value, size_t length) {
 }
 
 bool lock_value_is_agents(const char *value, size_t length) {
-    value = skip_time(value, &length);
+    value = lock_value_skip_time(value, &length);
     return data_colon(value, length) != 0;
 }
 
 bool lock_value_read(const char *value, size_t length, struct lock_value *ret) {
-    value = skip_time(value, &length);
+    value = lock_value_skip_time(value, &length);
     const size_t host = LOCK_VALUE_HEX_BYTES + 1, data = data_colon(value, length);
 
     if (data == 0)
@@ -117,8 +117,8 @@ bool lock_value_is_of(const char *value, size_t length, const struct lock_value_
 
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length) {
     if (lock_value_is_agents(one, one_length) && lock_value_is_agents(other, other_length))
-        return secret_equal(skip_time(one, &one_length), skip_time(other, &other_length),
-                            LOCK_VALUE_LEASE_BYTES);
+        return secret_equal(lock_value_skip_time(one, &one_length),
+                            lock_value_skip_time(other, &other_length), LOCK_VALUE_LEASE_BYTES);
     return bytes_equal(one, one_length, other, other_length);
 }
 

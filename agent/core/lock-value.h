@@ -94,6 +94,9 @@ struct lock_value {
     size_t data_length;
 };
 
+/* The value without the leading time of LOCK_VALUE_FAR_FUTURE, if there is one; shortens *length. */
+const char *lock_value_skip_time(const char *value, size_t *length);
+
 /* False, and `ret` is untouched: the value is not an agent's. */
 bool lock_value_read(const char *value, size_t length, struct lock_value *ret);
 

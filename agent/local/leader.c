@@ -89,9 +89,11 @@ static struct own_lease own_lease_of(struct front_state *front, const struct lea
                                      uint64_t name_hash, instant_ns now_ns) {
     struct lock_value_identity identity = {0};
     uint8_t secret[SECRET_BYTES];
+    size_t length = key->length;
+    const char *value = lock_value_skip_time(key->value, &length);
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
-    bool is_own = !key->foreign_type && lock_value_is_of(key->value, key->length, &identity, secret);
+    bool is_own = !key->foreign_type && lock_value_is_of(value, length, &identity, secret);
     secret_clear(secret, sizeof(secret));
     if (!is_own)
         return (struct own_lease){0};

@@ -76,6 +76,15 @@ def test_foreign_libraries():
     holder = lab.as_map(client.call("LEADER", "foreign"))["holder"]
     equal(holder, "x" * 12 + "...", "a long value, which releases the lock, is shown in part")
     for node in nodes:
+        node.call("SET", "foreign", "", "PX", 60000)
+    leader = lab.as_map(client.call("LEADER", "foreign"))
+    ok(leader is not None and leader["holder"] == "" and leader["validity"] > 0,
+       "an empty value locks the name, too, and LEADER shows that: %s" % leader)
+    watcher = agent.client(3)
+    watcher.call("OBSERVE", "foreign")
+    equal(watcher.push("leader")[2]["state"], "held", "so does OBSERVE")
+    watcher.close()
+    for node in nodes:
         node.call("DEL", "foreign")
     for node in nodes:
         node.call("SET", "foreign", "hash")

@@ -25,6 +25,7 @@ def test_value():
     leader = client.call("LEADER", "old")
     equal((leader["host"], leader["data"]), (leader["holder"].split(":")[0], "d"),
           "LEADER reads the value behind it")
+    ok(leader.get("since", 0) > 0, "and knows that this agent granted the lease")
     begins(other.client().acquire("old"), "BUSY", "other agents see a holder")
     before = value()
     lab.wait_for(lambda: agent.status()["extensions"] >= 2, what="two extensions")

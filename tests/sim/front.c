@@ -207,7 +207,7 @@ static void on_leader(struct sim_agent *agent, const struct report *report) {
 static void dispatch(struct sim_agent *agent, const struct event *event) {
     struct report report = event->as.dispatch.report;
 
-    report.text = report.text_length > 0 ? event->as.dispatch.text : NULL;
+    report.text = report.text ? event->as.dispatch.text : NULL;
     if (report.kind == REPORT_NODE)
         front_state_node_report(&agent->front, event->keeper, &report, front_now(agent));
     else if (report.origin == REPORT_ORIGIN_LEADER)

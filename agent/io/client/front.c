@@ -106,7 +106,8 @@ static void on_message(struct front *front, unsigned keeper, const struct keeper
     switch (message->kind) {
     case KEEPER_MESSAGE_REPORT:
         report = message->report;
-        report.text = report.text_length > 0 ? (const char *) (message + 1) : NULL;
+        /* An empty text is not the same as none: another program's value may be empty. */
+        report.text = report.text ? (const char *) (message + 1) : NULL;
         on_report(front, keeper, &report, clock_now_ns());
         break;
     case KEEPER_MESSAGE_EXTENSIONS:
