@@ -48,7 +48,7 @@ struct request {
     };
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
-    uint8_t risk;        /* 1 + enum reason while at risk */
+    uint8_t risk;        /* 1 + enum reason while at risk; that of REASON_CLOSED: the loss is reported */
     bool try_once : 1;   /* WAIT 0 */
     bool overdue : 1;    /* its wait is over: answered at the next result, or when due */
     bool tried : 1;      /* contending: an attempt has ended */
@@ -179,6 +179,10 @@ void request_await_reading(const struct registry *registry, struct request *requ
 void request_note_read(const struct registry *registry, const struct request *request);
 
 /* --- to the session --- */
+
+/* The client has got the loss, or can't get it: counted and noted now, and not again at the deadline. */
+void request_set_lost(struct registry *registry, struct request *request, enum reason reason,
+                      instant_ns now_ns);
 
 /* Delivers an outcome, if there is a session. */
 void request_deliver(struct registry *registry, struct request *request,

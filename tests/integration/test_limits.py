@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import socket
 import threading
 
@@ -82,7 +83,13 @@ def test_too_large_requests():
     client.close()
 
 
+def losses_closed(client):
+    return int(re.search(r'^redlock_losses_total{reason="closed"} (\d+)$', client.call("METRICS"), re.M)[1])
+
+
 def test_lost_before_the_end():
+    other = agent.client()
+    before = losses_closed(other)
     client = agent.client(3)
     grant = client.acquire("expelled", "TTL", 1500)
     client.send_raw(b"*1\r\n:1\r\n")
@@ -90,10 +97,11 @@ def test_lost_before_the_end():
     push = client.push("lost")
     equal(push[1:3], [grant["id"], "closed"], "the session gets lost, with the reason")
     ok(ended(client), "before the connection is closed")
+    equal(losses_closed(other), before + 1, "and METRICS counts it at once")
     equal(lab.keys_on(nodes, "expelled"), 3, "the keys stay while the client's process lives")
-    other = agent.client()
     begins(other.acquire("expelled"), "BUSY", "so other clients get BUSY")
     ok("id" in other.acquire("expelled", "WAIT", 5000), "the keys expire by their ttl")
+    equal(losses_closed(other), before + 1, "the loss is counted once")
     other.close()
 
 
