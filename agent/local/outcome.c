@@ -177,7 +177,7 @@ void outcome_deliver(struct request *request, const struct request_outcome *outc
         deliver_failed(request, outcome, now_ns);
         break;
     case OUTCOME_RELEASED:
-        ledger_writer_ended(session, request);
+        ledger_writer_released(session, request);
         deliver_released(request);
         break;
     case OUTCOME_LOST:

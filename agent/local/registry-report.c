@@ -72,7 +72,9 @@ static void granted(struct registry *registry, struct request *request, const st
                                       .trace = &report->trace};
 
     if (restore_is_searching(request) && now_ns < deadline_ns) {
-        restore_found(registry, request, deadline_ns, now_ns);
+        /* A lease whose deadline has passed does not begin again: registry_tick() reports the loss next. */
+        if (request->unwanted || now_ns < request->deadline_ns)
+            restore_found(registry, request, deadline_ns, now_ns);
         return;
     }
     if (request->state != REQUEST_CONTENDING)
@@ -111,10 +113,27 @@ static void extended(struct registry *registry, struct request *request, instant
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request_extend(registry, request, deadline_ns);
-    if (request->risk != 0 && !request->unread) {
+    if (request->risk != 0 && request->risk != 1 + REASON_CLOSED && !request->unread) {
         request->risk = 0;
         request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
+}
+
+/* The keeper gets the end of this holder's max_hold with the refresh of the keys (handoff.h). Until then the
+ * keeper may report the end that it knows, which is earlier. */
+static bool is_outdated(const struct request *request, const struct report *report) {
+    bool refreshed = request->tenure.handoffs > 0 ||
+                     (request->resumable && request->from_queue && request->cooldown_until_ns == 0);
+
+    return report->reason == REASON_MAX_HOLD && request->state == REQUEST_HELD && refreshed &&
+           report->deadline_ns < request->hold_until_ns;
+}
+
+static void at_risk(struct registry *registry, struct request *request, const struct report *report,
+                    instant_ns now_ns) {
+    if (is_outdated(request, report))
+        return;
+    request_set_risk(registry, request, report->reason, &report->trace, now_ns);
 }
 
 void registry_report_extensions(struct registry *registry, const struct extension *extensions,
@@ -232,7 +251,7 @@ static void take_report(struct registry *registry, struct request *request, cons
         extended(registry, request, report->deadline_ns, now_ns);
         break;
     case REPORT_AT_RISK:
-        request_set_risk(registry, request, report->reason, &report->trace, now_ns);
+        at_risk(registry, request, report, now_ns);
         break;
     case REPORT_LOST:
         lost(registry, request, report, now_ns);

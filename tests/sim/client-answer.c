@@ -33,6 +33,7 @@ static void granted(struct client *client, const struct answer *answer) {
         violation("client %u resumes a lease that this agent has reported as ended", client_index(client));
     client->state = CLIENT_HOLDING;
     client->closed = client->denied = false;
+    client->hung_up = 0;
     client_close_former(client);
     client->id = answer->id;
     client->holding = true;

@@ -127,6 +127,7 @@ static bool moves(struct client *client) {
         observer_gone(index);
     if (connected && chance(50)) {
         client->holding = false;
+        client->hung_up |= 1u << client->agent;
         front_hang_up(index);
     } else if (connected) {
         client_session_close(index);
@@ -136,6 +137,8 @@ static bool moves(struct client *client) {
     client_request_connect(client);
     client_request_resume(client);
     exclusion_moves(client);
+    if (client->hung_up & 1u << agent)
+        client->true_moved_ns = 0; /* back at an agent that may be releasing the lease */
     return true;
 }
 

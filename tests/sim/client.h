@@ -49,6 +49,7 @@ struct client {
     char token[SIM_TOKEN_BYTES];       /* to resume it; "": none */
     char ended_token[SIM_TOKEN_BYTES]; /* of the lease that its agent last reported as released or lost */
     unsigned ended_by;
+    unsigned hung_up;                     /* agents at which the client has ended a session with its lease */
     uint32_t ended_life;                  /* of the agent */
     int64_t true_moved_ns, moved_left_ns; /* it asked another agent to resume its lease then, whose keys */
     node_set moved_keys;                  /* on these nodes would live for so long */

@@ -41,7 +41,7 @@ static bool is_unread(const struct view *view) {
 void loss_check_at_risk(struct view *view, enum reason reason) {
     if (view->risk == 1 + (unsigned) reason)
         violation("client %u gets at-risk twice, %s", view_index(view), reasons[reason]);
-    if (view->risk == 1 + REASON_UNREAD && reason != REASON_UNREAD && !view_was_restarted(view))
+    if (view->risk == 1 + REASON_UNREAD && reason != REASON_UNREAD)
         violation("client %u has not read its grant, and gets at-risk for %s", view_index(view),
                   reasons[reason]);
     if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
@@ -61,6 +61,13 @@ void loss_check_at_risk(struct view *view, enum reason reason) {
         violation("client %u gets at-risk without a cause, %s", view_index(view), reasons[reason]);
     view->risk = 1 + (unsigned) reason;
     view->risks |= 1u << reason;
+}
+
+void loss_check_extended(struct view *view) {
+    if (view->risk == 1 + REASON_MAX_HOLD || view->risk == 1 + REASON_UNREAD)
+        violation("client %u gets extended, after at-risk for %s", view_index(view),
+                  reasons[view->risk - 1]);
+    view->risk = view->risks = 0;
 }
 
 /* The front or the name's keeper stood still since the last deadline was reported, or the front's own

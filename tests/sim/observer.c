@@ -72,16 +72,19 @@ static void check_order(const struct view *granted) {
                       view_index(granted), granted->name, view_index(view));
 }
 
-/* Clocks run apart by a hundredth each, for all of the cooldown, and steps of 2 ms stay unnoticed. */
+/* Clocks run apart by a hundredth each, for all of the cooldown, and steps of 2 ms stay unnoticed. A host
+ * that was halted since then can't know how much of the cooldown has passed. */
 static void check_cooldown(const struct view *granted) {
-    int64_t early_ns = (view_agent(granted)->max_ttl_ms / 50 + 5) * NS_PER_MS;
-    int64_t until_ns =
-        acquired_ns[granted->agent][granted->name] + (int64_t) granted->terms.cooldown_ms * NS_PER_MS;
+    const struct sim_agent *agent = view_agent(granted);
+    int64_t early_ns = (agent->max_ttl_ms / 50 + 5) * NS_PER_MS;
+    int64_t from_ns = acquired_ns[granted->agent][granted->name];
+    int64_t until_ns = from_ns + (int64_t) granted->terms.cooldown_ms * NS_PER_MS;
+    bool was_halted = agent->halted_until_ns != 0 && from_ns < agent->halted_clock_ns;
 
     if (sim_now_ns < true_cool_until_ns[granted->name])
         violation("client %u gets name %u, which cools down for %lld ms yet", view_index(granted),
                   granted->name, (long long) ((true_cool_until_ns[granted->name] - sim_now_ns) / NS_PER_MS));
-    if (granted->terms.cooldown_ms > 0)
+    if (granted->terms.cooldown_ms > 0 && !was_halted)
         true_cool_until_ns[granted->name] = sim_now_ns + until_ns - view_now_ns(granted) - early_ns;
 }
 
@@ -255,7 +258,7 @@ void observer_reported(unsigned client, enum answer_kind kind, const char *word)
     else if (kind == ANSWER_LOST)
         loss_check(view, loss_reason(client, word));
     else if (kind == ANSWER_EXTENDED)
-        view->risk = view->risks = 0;
+        loss_check_extended(view);
     view->warned = kind == ANSWER_AT_RISK;
     if (kind == ANSWER_FAILED || kind == ANSWER_LOST)
         view->state = VIEW_NOTHING;

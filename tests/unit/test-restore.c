@@ -165,6 +165,50 @@ static void test_risk_unsent(void) {
     ok(has(0, "extended"), "the client has got at-risk, and not extended: it gets that");
 }
 
+static void report_at_risk(uint64_t id, enum reason reason) {
+    const struct registry *registry = &harness.front.registry;
+    const struct report report = {
+        .kind = REPORT_AT_RISK,
+        .request = keeper_handle_of(&registry->handles, registry_find(registry, id)->handle_slot),
+        .reason = reason};
+    registry_report(&harness.front.registry, &report, harness.now_ns);
+}
+
+/* at-risk for max-hold or unread is final. */
+static void test_final_risks(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 20000");
+    report_at_risk(id, REASON_MAX_HOLD);
+    ok(has(0, "max-hold"), "the end of max_hold is announced before the restart");
+    flush(0);
+    clear();
+    replace();
+    report(id, REPORT_GRANTED);
+    report_at_risk(id, REASON_MAX_HOLD);
+    is_string(got(0), "", "and is as near after it: no push follows");
+
+    for (unsigned releases = 0; releases <= 1; releases++) {
+        restore_harness_begin();
+        keeper.nobody_reads = true;
+        id = hold(0, "ACQUIRE job");
+        pass_ms(GRANT_READ_MS + 20);
+        ok(has(0, "unread"), "a client does not read its grant before the restart");
+        flush(0);
+        clear();
+        replace();
+        serve();
+        is_int(count_commands(COMMAND_SEARCH, id), 0, "its lease is extended no more");
+        is_string(got(0), "", "and no push follows");
+        if (releases) {
+            ask_id(0, "RELEASE", id);
+            is_string(got(0), ":1\r\n", "until its client releases it");
+        } else {
+            pass_ms(LEFT_MS);
+            ok(has(0, "lost") && has(0, "unread"), "until the deadline, where it is lost for that");
+        }
+    }
+}
+
 static void test_not_found(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -314,6 +358,18 @@ static void test_deadline_first(void) {
     is_int(keeper.n_commands, n_commands, "a keeper that has not found it by then does not search again");
     report(id, REPORT_RELEASED);
     is_int(harness.front.registry.requests.taken, 0, "that request is freed, too");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    harness.now_ns += LEFT_MS * NS_PER_MS;
+    report(id, REPORT_GRANTED); /* the mail is read before the timer */
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":0\r\n", "found when its deadline has passed, a lease does not begin again");
+    clear();
+    pass_ms(0);
+    ok(has(0, "lost"), "the loss is reported");
 }
 
 static void test_ids(void) {
@@ -336,6 +392,7 @@ int main(void) {
     test_at_risk();
     test_at_risk_by_search();
     test_risk_unsent();
+    test_final_risks();
     test_not_found();
     test_released_meanwhile();
     test_deadline_first();

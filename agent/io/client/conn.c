@@ -469,9 +469,11 @@ void conn_serve(struct conn_table *table) {
     table->paused = false;
     list_for_each_safe(node, &table->open) {
         struct conn *conn = list_entry(node, struct conn, link);
+        list_unlink(&conn->ready_link);
         if (conns && n < table->n_open)
             conns[n++] = conn;
-        list_unlink(&conn->ready_link);
+        else if (conn_has_input(conn)) /* without memory in any order */
+            fair_queue_add_first(&table->ready, &conn->ready_link);
     }
     if (n > 0)
         qsort(conns, n, item_bytes, by_request_time);

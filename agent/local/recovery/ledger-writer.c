@@ -64,7 +64,7 @@ void ledger_writer_restored(const struct session *session, struct request *reque
         return;
     struct ledger_entry *entry = ledger_at(ledger, request->entry);
     ledger_granted(ledger, slot_of(session), request->entry);
-    entry->handed = request->restore == RESTORE_VANISHED;
+    entry->ending = request->restore == RESTORE_VANISHED ? LEDGER_HANDED_OFF : 0;
     entry->read = request->read_until_ns == INSTANT_NEVER;
 }
 
@@ -119,10 +119,18 @@ void ledger_writer_ended(const struct session *session, struct request *request)
     if (!ledger)
         return;
     if (request->entry != 0 && request->state == REQUEST_HELD && request->handle_slot == 0)
-        ledger_at(ledger, request->entry)->handed = true; /* another session has the keys */
+        ledger_at(ledger, request->entry)->ending |= LEDGER_HANDED_OFF;
     ledger_note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
+}
+
+void ledger_writer_released(const struct session *session, struct request *request) {
+    struct ledger *ledger = session->front->registry.ledger;
+
+    if (ledger && request->entry != 0)
+        ledger_at(ledger, request->entry)->ending |= LEDGER_RELEASED;
+    ledger_writer_ended(session, request);
 }
 
 void ledger_writer_lost(const struct session *session, struct request *request) {

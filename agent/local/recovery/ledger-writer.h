@@ -20,6 +20,9 @@ void ledger_writer_granted(const struct session *session, struct request *reques
 /* The lease is at risk, or no longer. */
 void ledger_writer_risk(const struct session *session, const struct request *request);
 
+/* The reply to the client's RELEASE comes next. */
+void ledger_writer_released(const struct session *session, struct request *request);
+
 /* The request is over. */
 void ledger_writer_ended(const struct session *session, struct request *request);
 

@@ -46,6 +46,12 @@ struct ledger_transfer {
 
 enum ledger_kind { LEDGER_FREE, LEDGER_WAITING, LEDGER_HELD, LEDGER_OBSERVED };
 
+/* Why an entry ends with the next flush, as bits. */
+enum {
+    LEDGER_HANDED_OFF = 1, /* the client has released the lease, and another session has the keys */
+    LEDGER_RELEASED = 2,   /* the client has released the lease, or withdrawn the request */
+};
+
 /* A lease, a waiting request, or an observed name. */
 struct ledger_entry {
     uint32_t pool_link;
@@ -64,7 +70,7 @@ struct ledger_entry {
         secret[SECRET_BYTES]; /* held: the random part in its client's grant. Waiting: the one to resume */
     uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since the acquisition */
-    uint8_t handed;                 /* handed off: its client has released it, without an answer yet */
+    uint8_t ending;                 /* LEDGER_HANDED_OFF, LEDGER_RELEASED: without an answer yet */
     uint8_t read;                   /* held: its client has read the grant */
     uint64_t request;               /* id */
     uint64_t session;               /* id */

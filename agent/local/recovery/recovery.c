@@ -67,11 +67,13 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);
     bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long;
     bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
-    bool left = !waits && !unwanted && !lingers && (!session || too_long);
+    /* The client has got `at-risk unread`, after which the lease ends. */
+    bool unread = entry->kind == LEDGER_HELD && entry->risk == 1 + REASON_UNREAD;
+    bool left = !waits && !unwanted && !lingers && (!session || too_long || unread);
     /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
     bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
-    if ((!granted && !waits) || (entry->handed && !session) ||
+    if ((!granted && !waits) || ((entry->ending & LEDGER_HANDED_OFF) && !session) ||
         (left && !session && now_ns >= entry->deadline_ns) || (unreported && (entry->resume || too_long)))
         return false;
     *ret = (struct decision){
@@ -91,7 +93,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     };
     if (waits)
         ret->entry.state = resumes && !entry->resume ? RESTORE_UNREPORTED : RESTORE_NONE;
-    else if (entry->handed)
+    else if (entry->ending & LEDGER_HANDED_OFF)
         ret->entry.state = RESTORE_VANISHED;
     else
         ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
@@ -136,8 +138,8 @@ uint32_t recovery_slots(const struct ledger_reader *reader) {
     return slots;
 }
 
-/* The entry is not restored. A client may consider its lease valid, or wait for its request. (The client of
- * a lease that was handed off has released it, and one that does not know of its request asks again.) */
+/* The entry is not restored. A client may consider its lease valid, or wait for its request. (A client that
+ * has released its lease gets the reply, and one that does not know of its request asks again.) */
 static void leave_out(const struct recovery_past *past, const struct ledger_reader_entry_view *view,
                       instant_ns now_ns, struct recovery_result *result) {
     const struct ledger_entry *entry = &view->entry;
@@ -147,7 +149,7 @@ static void leave_out(const struct recovery_past *past, const struct ledger_read
     if (entry->granted != 0)
         result->lost_until_ns =
             instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
-    if (!session || entry->kind == LEDGER_FREE || entry->handed)
+    if (!session || entry->kind == LEDGER_FREE || entry->ending != 0)
         return;
     outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
     result->left_out++;
@@ -265,7 +267,7 @@ static void count_decision(struct recovery_result *result, const struct decision
     if (!decision->session)
         return;
     result->held += restore_state_is_held(decision->entry.state);
-    result->too_long += decision->entry.state == RESTORE_LEFT;
+    result->too_long += decision->entry.state == RESTORE_LEFT && decision->entry.risk != 1 + REASON_UNREAD;
 }
 
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,

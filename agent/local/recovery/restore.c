@@ -37,7 +37,8 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->name = name;
     request->restore = entry->state;
     request->unwanted = entry->unwanted;
-    request->abandoned = entry->left && !session;
+    request->unread = entry->left && entry->risk == 1 + REASON_UNREAD;
+    request->abandoned = entry->left && (!session || request->unread);
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
@@ -157,7 +158,8 @@ void restore_found(struct registry *registry, struct request *request, instant_n
         request_beat_lingering(registry, request, now_ns);
     if (other_value)
         request_refresh_keys(registry, request); /* to the client's value */
-    if (request->risk != 0) {
+    /* The end of max_hold is as near as before. */
+    if (request->risk != 0 && request->risk != 1 + REASON_MAX_HOLD) {
         request->risk = 0;
         request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }
@@ -183,6 +185,7 @@ static void end_lost(struct registry *registry, struct request *request, instant
     if (may_exist) {
         request_detach(registry, request);
         request->abandoned = true;
+        request->risk = 1 + REASON_CLOSED; /* the loss is reported */
         request->restore = RESTORE_LEFT;
     } else {
         wait_queue_leave(registry, request);
