@@ -7,7 +7,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sim.h"
+#include "agent.h"
+#include "calls.h"
+#include "clients.h"
+#include "events.h"
+#include "fault.h"
+#include "front.h"
+#include "node.h"
+#include "observer.h"
+#include "pubsub.h"
 #include "trust.h"
 
 enum { CALM_TURN_US = 200, LATE_MS = 3 };

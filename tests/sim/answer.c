@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "answer.h"
 #include "resp.h"
-#include "sim.h"
 
 enum { TOKENS_MAX = 128, ITEMS_MAX = 64 };
 

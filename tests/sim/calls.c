@@ -8,7 +8,12 @@
 
 #include "core/leader-query.h"
 #include "core/ticket.h"
-#include "sim.h"
+#include "agent.h"
+#include "calls.h"
+#include "events.h"
+#include "fault.h"
+#include "observer.h"
+#include "reader.h"
 #include "trust.h"
 
 enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-#include "sim.h"
+#include "agent.h"
+#include "calm.h"
+#include "node.h"
+#include "pubsub.h"
 
 enum {
     CHECK_MS = 50,          /* between two looks */

@@ -2,8 +2,15 @@
 
 #include <string.h>
 
+#include "agent.h"
+#include "answer.h"
 #include "client.h"
 #include "client-session.h"
+#include "clients.h"
+#include "front.h"
+#include "observer.h"
+#include "reader.h"
+#include "released.h"
 
 static void check_grant(const struct client *client, const struct answer *answer, bool resumes) {
     int64_t left_ns = answer->deadline_ns - clock_read(&client_agent(client)->clock);

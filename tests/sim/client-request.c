@@ -5,8 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent.h"
 #include "client-request.h"
+#include "clients.h"
+#include "fault.h"
+#include "front.h"
+#include "observer.h"
 #include "resp.h"
+#include "rules.h"
 
 enum { LINE_BYTES = 512, WORDS_MAX = 24 };
 

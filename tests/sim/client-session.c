@@ -3,9 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agent.h"
+#include "answer.h"
+#include "clients.h"
+#include "front.h"
+#include "reader.h"
+#include "resp.h"
 #include "local/command.h"
 #include "local/disconnect.h"
-#include "resp.h"
 
 enum { LOG_ROOM_BYTES_MIN = 256 };
 

@@ -4,7 +4,7 @@
 
 #include "local/recovery/ledger-reader.h"
 #include "local/session.h"
-#include "sim.h"
+#include "agent.h"
 
 enum {
     SESSION_INPUT_BYTES = 2048,

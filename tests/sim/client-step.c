@@ -1,7 +1,11 @@
 /* A client's next step: it requests a lease, holds it, releases it, dies, or moves to another agent. */
 
+#include "agent.h"
 #include "client-request.h"
 #include "client-session.h"
+#include "clients.h"
+#include "front.h"
+#include "observer.h"
 
 /* Its process ends, or only its session. */
 static void die(struct client *client) {

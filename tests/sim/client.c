@@ -1,8 +1,14 @@
 /* Clients: which there are, which process each is, and how its lease and its session begin and end. */
 
+#include "agent.h"
 #include "client.h"
 #include "client-request.h"
 #include "client-session.h"
+#include "clients.h"
+#include "events.h"
+#include "fault.h"
+#include "observer.h"
+#include "released.h"
 
 enum { FIRST_PID = 100 };
 

@@ -2,7 +2,8 @@
  * hangs. It has its own deadline, until which it considers its lease valid. */
 #pragma once
 
-#include "sim.h"
+#include "agent.h"
+#include "observer.h"
 
 enum client_state {
     CLIENT_IDLE,

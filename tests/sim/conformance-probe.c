@@ -1,6 +1,8 @@
 /* What decides whether a node is trusted: probes, blessings and amendments of the epoch. */
 
 #include "conformance.h"
+#include "events.h"
+#include "node.h"
 
 #include <stdio.h>
 #include <string.h>

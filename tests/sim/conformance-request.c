@@ -1,6 +1,8 @@
 /* Requests for leases, by the scripts that ship: of one name, and of several names in one call. */
 
 #include "conformance.h"
+#include "events.h"
+#include "node.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,10 @@
  * same random requests, the server by the scripts that ship. After each request, answers and keys must be
  * equal. */
 
+#include "clients.h"
 #include "conformance.h"
+#include "node.h"
+#include "pubsub.h"
 
 #include <stdio.h>
 #include <stdlib.h>

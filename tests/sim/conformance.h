@@ -5,7 +5,7 @@
 
 #include "io/node/epoch.h"
 #include "io/node/script.h"
-#include "sim.h"
+#include "node.h"
 
 #define FORMER_RUN_ID "f0123456789"
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "sim.h"
+#include "events.h"
 
 enum { EVENTS_MAX = 1 << 16 };
 

@@ -4,9 +4,18 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agent.h"
+#include "answer.h"
 #include "client.h"
 #include "client-session.h"
+#include "clients.h"
+#include "front.h"
 #include "lingering.h"
+#include "node.h"
+#include "observer.h"
+#include "other-library.h"
+#include "pubsub.h"
+#include "rules.h"
 
 enum {
     HALTED_MS = 120, /* for two rounds and the mail */

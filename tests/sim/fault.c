@@ -2,7 +2,12 @@
 
 #include <assert.h>
 
-#include "sim.h"
+#include "agent.h"
+#include "clients.h"
+#include "events.h"
+#include "fault.h"
+#include "node.h"
+#include "pubsub.h"
 #include "trust.h"
 
 enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700 };

@@ -7,7 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent.h"
 #include "client-session.h"
+#include "clients.h"
+#include "events.h"
+#include "front.h"
+#include "restart.h"
+#include "rules.h"
 #include "local/disconnect.h"
 #include "local/leader.h"
 #include "local/listing.h"

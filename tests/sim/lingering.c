@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+#include "agent.h"
+#include "front.h"
+#include "node.h"
+
 enum { HEALED_MS = 3000 /* of the calm: leases from before have been extended since */ };
 
 static struct view all[SIM_CLIENTS_MAX]; /* the last lease of each client that lingers, or has lingered */

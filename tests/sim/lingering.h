@@ -1,6 +1,7 @@
 /* Leases that linger: they last as long as was asked, and not longer. */
 #pragma once
 
+#include "agent.h"
 #include "view.h"
 
 void lingering_reset(void);

@@ -3,6 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agent.h"
+#include "clients.h"
+#include "node.h"
+
 enum { CALM_MAIL_MS = 5 /* as MAIL_MS, in the calm */ };
 
 static const char *const reasons[] = {"no-quorum", "taken",  "paused", "heartbeat",

@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-#include "sim.h"
+#include "clients.h"
+#include "events.h"
+#include "node.h"
+#include "pubsub.h"
 
 #define NODE_BIRTH_NS (INT64_C(1700000000) * NS_PER_S)
 #define NOTED_US (INT64_C(180) * 1000000)

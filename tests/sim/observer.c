@@ -5,8 +5,16 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agent.h"
+#include "answer.h"
+#include "calm.h"
+#include "clients.h"
+#include "events.h"
+#include "front.h"
 #include "lingering.h"
 #include "loss.h"
+#include "node.h"
+#include "observer.h"
 #include "view.h"
 
 enum {

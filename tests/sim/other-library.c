@@ -5,7 +5,11 @@
 
 #include <string.h>
 
+#include "agent.h"
 #include "client.h"
+#include "events.h"
+#include "node.h"
+#include "other-library.h"
 
 enum { LONGEST_TTL_MS = 500 /* the smallest max_ttl of an agent */ };
 

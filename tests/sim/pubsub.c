@@ -5,7 +5,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "sim.h"
+#include "agent.h"
+#include "events.h"
+#include "node.h"
+#include "pubsub.h"
 
 /* Losses from before the calm, such as of a message, are repaired by polling. */
 enum {

@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent.h"
 #include "client.h"
+#include "clients.h"
+#include "events.h"
+#include "front.h"
+#include "observer.h"
+#include "other-library.h"
+#include "reader.h"
 #include "resp.h"
 
 enum {

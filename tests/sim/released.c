@@ -2,7 +2,9 @@
 
 #include <string.h>
 
-#include "sim.h"
+#include "events.h"
+#include "node.h"
+#include "released.h"
 
 enum { RELEASED_MAX = 16 };
 

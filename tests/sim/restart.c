@@ -4,7 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "agent.h"
 #include "client-session.h"
+#include "clients.h"
+#include "front.h"
+#include "observer.h"
+#include "restart.h"
 #include "local/recovery/recovery.h"
 #include "local/recovery/restore.h"
 

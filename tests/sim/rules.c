@@ -1,6 +1,8 @@
 /* The rules of an agent's configuration, and what redlockd.conf(5) promises of them to a client. */
 
-#include "sim.h"
+#include "agent.h"
+#include "clients.h"
+#include "rules.h"
 
 static const uint32_t max_ttls_ms[] = {0, 0, 100, 300, 1000};
 static const uint32_t max_holds_ms[] = {0, 0, 0, 400, 3000};

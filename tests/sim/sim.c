@@ -9,7 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent.h"
 #include "client-session.h"
+#include "clients.h"
+#include "events.h"
+#include "fault.h"
+#include "node.h"
+#include "observer.h"
+#include "other-library.h"
+#include "pubsub.h"
+#include "reader.h"
+#include "released.h"
+#include "rules.h"
 #include "trust.h"
 
 enum {

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "agent.h"
+#include "events.h"
+#include "node.h"
 #include "trust.h"
 
 enum {

@@ -1,7 +1,8 @@
 /* The trust in nodes: when a node may vote, and what agents may ask it. */
 #pragma once
 
-#include "sim.h"
+#include "agent.h"
+#include "events.h"
 
 void trust_reset(void);
 void trust_word_arrives(const struct sim_keeper *keeper, unsigned node); /* by a BLESS, call before */

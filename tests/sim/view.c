@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "agent.h"
+#include "node.h"
+
 struct view views[SIM_CLIENTS_MAX];
 
 static const struct sim_keeper *keepers[SIM_AGENTS_MAX][SIM_NAMES]; /* the name's; NULL: none sent yet */

@@ -1,7 +1,7 @@
 /* What the observer has seen of a client: its request, then its lease. */
 #pragma once
 
-#include "sim.h"
+#include "agent.h"
 
 enum {
     MAIL_MS = 60,     /* the longest delay between front and keeper, and the granularity of timers */

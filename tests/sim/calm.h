@@ -1,0 +1,13 @@
+/* The calm, for the observer. */
+#pragma once
+
+#include "sim.h"
+
+void calm_reset(void);
+void calm_granted(unsigned name);
+
+/* After an event of the calm. True: the instants below are those of now. */
+bool calm_look(void);
+
+/* Since when the name is free, and nothing keeps the agent from a quorum; 0: not now. */
+int64_t calm_since_ns(unsigned name, unsigned agent);
