@@ -15,6 +15,8 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     if (lease->state != LEASE_HELD || lease->abandoned)
         return;
     lease->hold_until_ns = command->hold_until_ns;
+    if (lease->risk == 1 + REASON_MAX_HOLD)
+        lease->risk = 0; /* that of the former end */
     lease->token = command->token;
     lease->token_more = 0; /* the front has the block */
     if (lease->former)

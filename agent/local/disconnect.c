@@ -44,7 +44,7 @@ bool disconnect_expel(struct session *session, const char *reason, instant_ns no
 
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
-        if (request->state == REQUEST_HELD) {
+        if (request->state == REQUEST_HELD && !request->unwanted) {
             outcome_push_lost(request, REASON_CLOSED, reason);
             request_set_lost(&session->front->registry, request, REASON_CLOSED, now_ns);
         }

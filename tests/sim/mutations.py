@@ -545,6 +545,11 @@ MUTATIONS = [
      "request->risk != 0"),
     ("a lease whose grant was not read is extended after a restart", "agent/local/recovery/recovery.c",
      "(!session || too_long || unread)", "(!session || too_long)"),
+    ("a lease that is lost counts as handed off in the ledger", "agent/local/recovery/ledger-writer.c",
+     "    ledger_end(ledger, slot_of(session), request->entry);\n",
+     "    if (request->entry != 0 && request->state == REQUEST_HELD && request->handle_slot == 0)\n"
+     "        ledger_at(ledger, request->entry)->ending |= LEDGER_HANDED_OFF;\n"
+     "    ledger_end(ledger, slot_of(session), request->entry);\n"),
     ("the end of the former holder's max_hold is reported to the next holder",
      "agent/local/registry-report.c", "    if (is_outdated(request, report))\n", "    if (false)\n"),
     ("a restored lease is not searched for", "agent/local/recovery/restore.c",

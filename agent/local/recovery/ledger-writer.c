@@ -118,8 +118,6 @@ void ledger_writer_ended(const struct session *session, struct request *request)
 
     if (!ledger)
         return;
-    if (request->entry != 0 && request->state == REQUEST_HELD && request->handle_slot == 0)
-        ledger_at(ledger, request->entry)->ending |= LEDGER_HANDED_OFF;
     ledger_note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;
@@ -127,9 +125,10 @@ void ledger_writer_ended(const struct session *session, struct request *request)
 
 void ledger_writer_released(const struct session *session, struct request *request) {
     struct ledger *ledger = session->front->registry.ledger;
+    bool handed_off = request->state == REQUEST_HELD && request->handle_slot == 0;
 
     if (ledger && request->entry != 0)
-        ledger_at(ledger, request->entry)->ending |= LEDGER_RELEASED;
+        ledger_at(ledger, request->entry)->ending |= LEDGER_RELEASED | (handed_off ? LEDGER_HANDED_OFF : 0);
     ledger_writer_ended(session, request);
 }
 
