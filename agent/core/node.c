@@ -227,6 +227,14 @@ enum node_refusal node_refusal_of(const char *error, size_t length) {
         {"MASTERDOWN ", NODE_REFUSES_WRITES}, {"LOADING ", NODE_REFUSES_WRITES},
     };
 
+    /* Redis before 7.0 has the script's line first: "@user_script: 35: -OOM ...". */
+    const char *dash = bytes_begin_with(error, length, "@user_script", strlen("@user_script"))
+                           ? memchr(error, '-', length)
+                           : NULL;
+    if (dash) {
+        length -= (size_t) (dash + 1 - error);
+        error = dash + 1;
+    }
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (bytes_begin_with(error, length, words[i].word, strlen(words[i].word)))
             return words[i].refusal;

@@ -369,6 +369,25 @@ def test_extend():
           "the reason for which a node sets nothing")
 
 
+def test_full_node():
+    """A node without memory for new keys extends leases, whatever changes their values or the epoch."""
+    node = blessed()
+    former, mine, last = ("%040x:web1:%08x:7:1000:" % (5 << 16, agent) for agent in range(3))
+    node.call("SET", "held", former, "PX", 5000)
+    node.call("CONFIG", "SET", "maxmemory", 1)
+    equal(node.call("EVAL", script("adopt"), 2, "held", "redlockd:epoch", mine, 50000, EPOCH)[1:], [1],
+          "adopt: the next process continues the lease")
+    equal((node.call("GET", "held"), node.call("PTTL", "held") > 45000), (mine, True), "by its own value")
+    equal(node.call("EVAL", script("refresh"), 2, "held", "redlockd:epoch", last, 60000, EPOCH, mine)[0], 1,
+          "refresh: the next holder gets the lease")
+    equal((node.call("GET", "held"), node.call("PTTL", "held") > 55000), (last, True), "by its own value")
+    other = EPOCH.replace(" 30000 ", " 20000 ")
+    ok(other != EPOCH, "another epoch of the same process")
+    equal(node.call("EVAL", script("amend"), 1, "redlockd:epoch", EPOCH, other)[::2], [1, other],
+          "amend: the epoch is changed")
+    node.call("CONFIG", "SET", "maxmemory", 0)
+
+
 def test_full():
     """The largest calls, with all optional arguments."""
     node = blessed()
@@ -524,5 +543,5 @@ def test_order_pipelined():
 
 
 main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_shorter_retention, test_spoilt,
-     test_epoch, test_refused, test_release, test_extend, test_full, test_texts, test_shared,
+     test_epoch, test_refused, test_release, test_extend, test_full_node, test_full, test_texts, test_shared,
      test_key_refused, test_order, test_order_pipelined)

@@ -483,6 +483,24 @@ def test_unread_output():
     client.close()
 
 
+def test_full_nodes():
+    """A full node extends leases, so it lets the next process continue them."""
+    client = agent.client(3)
+    grant = client.acquire("full", "TTL", 3000, "WAIT", 5000)
+    wait_stored(client)
+    for node in nodes:
+        node.call("CONFIG", "SET", "maxmemory", 1)
+    replace()
+    extended_three_times()
+    ok(client.call("CHECK", grant["id"]) > 0, "a lease goes on after a restart while all nodes are full")
+    equal(client.pushes, [], "its client gets no pushes")
+    for node in nodes:
+        node.call("CONFIG", "SET", "maxmemory", 0)
+    equal(client.call("RELEASE", grant["id"]), 1, "until it is released")
+    agent.wait_voting(3)
+    client.close()
+
+
 def test_observers():
     watcher, holder = agent.client(3), agent.client(3)
     watcher.call("OBSERVE", "watched")
@@ -962,7 +980,7 @@ def test_without_manager():
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
      test_risk_without_quorum, test_page,
-     test_unread_answers, test_wait_behind_wait, test_unread_output,
+     test_unread_answers, test_wait_behind_wait, test_unread_output, test_full_nodes,
      test_observers, test_greetings, test_client_dies_meanwhile,
      test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
      test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
