@@ -233,5 +233,21 @@ def test_wrong_password():
     agent.terminate()
 
 
+def test_taken_right():
+    """A right that is taken while the agent is connected."""
+    nodes = lab.nodes(1)
+    allow(nodes[0], documented())
+    agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
+    agent.bless_all()
+    agent.wait_voting(1)
+    nodes[0].call("ACL", "SETUSER", "redlockd", "-pexpire")
+    agent.wait_node("a", reason="+pexpire", seconds=20)
+    equal(agent.status()["voting"], 0, "the node does not vote, and NODES names the right")
+    nodes[0].call("ACL", "SETUSER", "redlockd", "+pexpire")
+    agent.wait_voting(1)
+    ok(True, "until the user has it again")
+    agent.terminate()
+
+
 main(test_all_operations, test_one_prefix, test_durable_in_a_database, test_missing, test_without_channels,
-     test_without_mget, test_wrong_password)
+     test_without_mget, test_wrong_password, test_taken_right)

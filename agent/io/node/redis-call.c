@@ -67,14 +67,32 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
         redis_give_up(redis, "%s", reply->str);
 }
 
-/* The rights come first: otherwise a missing right, such as that to delete, would show late or never. */
-int redis_call_load(struct redis *redis) {
+/* An operator may take a right from a user that is connected. The next connection names what is missing. */
+static void on_rights_again(redisAsyncContext *context, void *data, void *privdata) {
+    struct redis *redis = privdata;
+    const redisReply *reply = data;
+
+    (void) context;
+    if (reply && !redis->closing && redis->failure[0] == '\0' && reply->type == REDIS_REPLY_ERROR &&
+        strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
+        redis_give_up(redis, "%s", reply->str);
+}
+
+static int ask_rights(struct redis *redis, redisCallbackFn *on_reply) {
     const struct script_source *rights = &script_sources[SCRIPT_RIGHTS];
 
+    return pipeline_ask(&redis->pipeline, on_reply, redis, "EVAL %b 1 %s %s __keyspace@%d__:", rights->text,
+                        rights->length, RIGHTS_KEY, RELEASE_CHANNEL, redis->node->database);
+}
+
+int redis_call_check_rights(struct redis *redis) {
+    return ask_rights(redis, on_rights_again);
+}
+
+/* The rights come first: otherwise a missing right, such as that to delete, would show late or never. */
+int redis_call_load(struct redis *redis) {
     redis->loads_left = SCRIPTS_LOADED;
-    int r = pipeline_ask(&redis->pipeline, on_rights_reply, redis,
-                         "EVAL %b 1 %s %s __keyspace@%d__:", rights->text, rights->length, RIGHTS_KEY,
-                         RELEASE_CHANNEL, redis->node->database);
+    int r = ask_rights(redis, on_rights_reply);
     for (unsigned i = 0; i < SCRIPTS_LOADED && r >= 0; i++)
         r = pipeline_ask(&redis->pipeline, on_load_reply, redis, "SCRIPT LOAD %b", script_sources[i].text,
                          script_sources[i].length);

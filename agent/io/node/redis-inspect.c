@@ -120,12 +120,13 @@ static void on_config_reply(redisAsyncContext *context, void *data, void *privda
 }
 
 int redis_inspect(struct redis *redis) {
+    int r = 0;
+
     redis->inspecting = true;
     redis->appends = redis->fsync_always = false;
-    if (redis->node->durable) {
-        int r = pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *append*");
-        if (r < 0)
-            return r;
-    }
-    return pipeline_ask(&redis->pipeline, on_info_reply, redis, "INFO");
+    if (redis->state == REDIS_READY)
+        r = redis_call_check_rights(redis);
+    if (r >= 0 && redis->node->durable)
+        r = pipeline_ask(&redis->pipeline, on_config_reply, redis, "CONFIG GET *append*");
+    return r < 0 ? r : pipeline_ask(&redis->pipeline, on_info_reply, redis, "INFO");
 }

@@ -87,12 +87,16 @@ bool redis_can_send(const struct redis *redis);
 /* Asks for the user's rights, and loads the scripts. 0 or -ENOMEM. */
 int redis_call_load(struct redis *redis);
 
+/* Asks for the rights of a user that is connected: without one of them the connection ends. 0 or -ENOMEM. */
+int redis_call_check_rights(struct redis *redis);
+
 /* Answers every held call as cut off. */
 void redis_call_drop_held(struct redis *redis);
 
 /* --- redis-inspect.c --- */
 
-/* Sends INFO, and CONFIG GET before it where that matters. 0 or -ENOMEM. */
+/* Sends INFO, and before it CONFIG GET where that matters, and the question for the rights of a user that is
+ * connected. 0 or -ENOMEM. */
 int redis_inspect(struct redis *redis);
 
 /* Deletes the epoch key, which would vouch for lost keys: then all agents quarantine the node as if it were
