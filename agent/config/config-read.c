@@ -160,9 +160,9 @@ static const struct kind *kind_of(const cfg_t *section) {
 /* The credential's text, or its path for an option that is a file. NULL: there is none, which is a mistake
  * unless the file is only checked. */
 static const char *read_credential(long line, const struct value_option *row, bool file, const char *name) {
-    bool readable = reader.use != CONFIG_CHECK || getenv("CREDENTIALS_DIRECTORY");
+    bool readable = reader.use != CONFIG_CHECK || credential_is_reachable();
     const char *expected = readable ? credential_read(name, file, reader.credential)
-                                    : "not checked: credentials exist only while systemd runs the service";
+                                    : "not checked: only the running service can read its credentials";
 
     if (!expected)
         return reader.credential;

@@ -115,6 +115,17 @@ bool value_add_nobody(const struct value_option *option, struct policy_rule *rul
            add_id(nobody, "group", &rule->groups, &rule->n_groups, expected);
 }
 
+/* As the name of each unit that a process may be in. A slice has no processes of clients. */
+static bool has_unit_type(const char *name) {
+    static const char *const types[] = {".service", ".scope", ".socket", ".mount", ".swap"};
+    const char *dot = strrchr(name, '.'), *type = dot ? dot : name;
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(type, types[i]) == 0 && type != name)
+            return true;
+    return strchr(type, '*') != NULL;
+}
+
 VALUE_FUNCTION(value_unit) {
     struct policy_rule *rule = ret;
     char **larger = reallocarray(rule->units, rule->n_units + 1, sizeof larger[0]);
@@ -123,8 +134,8 @@ VALUE_FUNCTION(value_unit) {
         return expect(expected, "more memory");
     rule->units = larger;
     larger[rule->n_units] = NULL;
-    if (!*text || !copy(text, strlen(text), &larger[rule->n_units], expected))
-        return expect(expected, "units, such as {\"web.service\"}");
+    if (!has_unit_type(text) || !copy(text, strlen(text), &larger[rule->n_units], expected))
+        return expect(expected, "the whole names of units, such as {\"web.service\"}");
     rule->n_units++;
     return true;
 }

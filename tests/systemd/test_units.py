@@ -303,6 +303,10 @@ def test_credentials():
     status, said = host.run("redlockd", "--check-config")
     ok(status == 0 and "not checked" in said,
        "--check-config does not check a credential outside the unit (%s)" % said.strip()[:90])
+    host.configure(nodes, CONFIG + 'rule "short*" { max_hold = "1s" }\n', 'password = credential("redis")')
+    equal(host.run("systemctl", "reload", "redlockd.service")[0], 0, "a reload works with a credential")
+    status, said = host.run("redlock", "run", "short", "--", "sleep", "20")
+    equal(status, 125, "and applies: %s" % said.strip().splitlines()[-1])
     for client in [lab.Client(node.socket_path) for node in nodes]:
         client.call("AUTH", "let me in")
         client.call("CONFIG", "SET", "requirepass", "")

@@ -245,6 +245,10 @@ static void test_peers(void) {
             "3: users = \"nobody-there\": expected users that exist, or their numbers");
     refuses("an unknown group", NODE "rule x {\ngroups = {nobody-there}\n}", "3: groups = \"nobody-there\"");
     refuses("no user", NODE "rule x {\nusers = {}\n}", "2: users = {}: expected at least one");
+    refuses("a unit without its type", NODE "rule x {\nunits = {web}\n}",
+            "3: units = \"web\": expected the whole names of units");
+    refuses("a slice", NODE "rule x {\nunits = {user.slice}\n}", "3: units = \"user.slice\": expected");
+    config_free(accepts("a unit of any type", NODE "rule x { units = {\"web*\", \"*\"} }", ""));
     refuses("no unit", NODE "rule x {\nunits = { }\n}", "2: units = {}: expected at least one");
     refuses("an unknown right", NODE "rule x {\nmay = {acquire, fly}\n}", "3: may = \"fly\": expected");
     refuses("a list without its end", NODE "rule x {\nusers = {root\n}", "2: the section is not closed");

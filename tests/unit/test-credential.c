@@ -43,6 +43,14 @@ static void test_unchecked(void) {
            "1: warning: tls_ca\n2: warning: password\n3: tls_ca of node \"b\": can't load it: No such file");
 }
 
+/* As in ExecReload= of systemd 252: the variable is set, and the directory is out of reach. */
+static void test_out_of_reach(void) {
+    (void) setenv("CREDENTIALS_DIRECTORY", "/nonesuch", 1);
+    checks("a credential out of reach", WITH_CREDENTIAL, 0,
+           "1: password = credential(\"secret\"): not checked");
+    (void) unsetenv("CREDENTIALS_DIRECTORY");
+}
+
 static void test_credentials(const char *directory) {
     _cleanup_(cleanup_config) struct config *config = NULL;
     _cleanup_free_ char *output = NULL;
@@ -77,6 +85,7 @@ int main(void) {
 
     config_harness_begin(directory);
     test_unchecked();
+    test_out_of_reach();
     test_credentials(directory);
     config_harness_end(directory);
     return done_testing();

@@ -4,8 +4,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+
+bool credential_is_reachable(void) {
+    const char *directory = getenv("CREDENTIALS_DIRECTORY");
+
+    return directory && access(directory, X_OK) == 0;
+}
 
 const char *credential_read(const char *name, bool path, char ret[static CREDENTIAL_BYTES_MAX + 1]) {
     const char *directory = getenv("CREDENTIALS_DIRECTORY");

@@ -5,6 +5,10 @@
 
 enum { CREDENTIAL_BYTES_MAX = 1024 };
 
+/* Whether this process can look for credentials. A control process of a service need not: systemd 252 hides
+ * the directory from ExecReload=, later versions don't set the variable. */
+bool credential_is_reachable(void);
+
 /* Reads the file's path, or its text without the newline. NULL on success, or the expectation that failed;
  * *ret is undefined then, and may have secrets. */
 const char *credential_read(const char *name, bool path, char ret[static CREDENTIAL_BYTES_MAX + 1]);
