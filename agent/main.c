@@ -350,6 +350,7 @@ static int serve(const struct options *options, struct config *config) {
                                               : default_config_path,
         .agent_id = agent_id,
         .listen_fd = listen_fd,
+        .socket_is_inherited = inherited.n_listen == 1,
         .inherited = options->store ? &inherited : NULL,
     };
     r = front_new(&front_config, &front);

@@ -35,7 +35,9 @@ int64_t token_clock_ahead_us(const struct shard *shard, unsigned node, instant_n
     const struct clock_offset *offset = &shard->nodes[node].offset;
     int64_t median_us = nodes_clocks(shard, now_ns).median_us;
 
-    return offset->known && median_us > 0 ? clock_offset_time_us(offset, now_ns) - median_us : 0;
+    return offset->known && shard->nodes[node].ready && median_us > 0
+               ? clock_offset_time_us(offset, now_ns) - median_us
+               : 0;
 }
 
 static int64_t skew_us(const struct shard *shard) {

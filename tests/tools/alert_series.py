@@ -34,6 +34,7 @@ HEALTHY = {
     "redlock_leases": "100x60",
     "redlock_waiters": "100x60",
     "redlock_leases_max": "10000x60",
+    'redlock_user_quota_ratio{quota="max_leases"}': "0.2x60",
     'redlock_node_clock_offset_seconds{node="a"}': "0.01x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.001024"}': "0+100x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="1.048576"}': "0+100x60",
@@ -56,6 +57,7 @@ CAUSES = {
     "RedlockWaitersStarve": {"redlock_wait_seconds_count": "0x60"},
     "RedlockQuotaReached": {'redlock_rejections_total{word="QUOTA"}': "0+1x60"},
     "RedlockSessionsNearLimit": {"redlock_sessions": "9000x60"},
+    "RedlockUserNearLimit": {'redlock_user_quota_ratio{quota="max_leases"}': "0.9x60"},
     "RedlockNodeClock": {'redlock_node_clock_offset_seconds{node="a"}': "-2x60"},
     "RedlockNodeSlow": {'redlock_node_round_trip_seconds_bucket{node="a",le="0.001024"}': "0+90x60"},
 }

@@ -221,6 +221,7 @@ static void test_samples(void) {
         {"redlock_node_trouble_info", 0},
         {"redlock_node_trouble_age_seconds", 0},
         {"redlock_quota_used", QUOTA_KINDS},
+        {"redlock_user_quota_ratio", QUOTA_KINDS},
         {"redlock_losses_total", REASON_COUNT},
     };
 

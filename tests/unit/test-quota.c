@@ -45,6 +45,21 @@ static void test_shares(void) {
     is_int((int64_t) quota.denied, 6, "refusals are counted");
 }
 
+static void test_fullest(void) {
+    begin(100);
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 0, "no user has anything");
+    (void) quota_charge(&quota, AGENT, QUOTA_LEASES, 20);
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 0, "a user without limits does not count");
+    (void) quota_charge(&quota, ALICE, QUOTA_LEASES, 10);
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 250, "10 of the 40 that Alice may have");
+    (void) quota_charge(&quota, BOB, QUOTA_LEASES, 30);
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 857, "30 of the 35 that Bob may have since");
+    (void) quota_charge(&quota, BOB, QUOTA_LEASES, 10);
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 1000, "a user above its limit counts as full");
+    quota.max[QUOTA_LEASES] = QUOTA_UNLIMITED;
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 0, "no limit is reached where there is none");
+}
+
 static void test_extensions(void) {
     static const struct {
         uint32_t ttl_ms, extensions;
@@ -153,6 +168,7 @@ static void test_text(void) {
 
 int main(void) {
     test_shares();
+    test_fullest();
     test_extensions();
     test_trusted();
     test_accounts();

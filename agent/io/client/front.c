@@ -266,6 +266,8 @@ static int settle(void *userdata) {
     bool work_left = work_ns <= now_ns;
     instant_ns at_ns = instant_min(due_ns(front, now_ns), work_left ? INSTANT_NEVER : work_ns);
     int r = 0;
+    at_ns =
+        instant_max(at_ns, now_ns); /* something may be due since long ago; the timer is not late for it */
     if (at_ns < front->timer_ns) {
         front->timer_ns = at_ns;
         r = loop_set_timer(front->timer, at_ns);
@@ -312,7 +314,8 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
     notify_stopping(&front->notify);
     if (front->layer.state.registry.ledger) {
         log_event(LOG_LEVEL_NOTICE, &stopping,
-                  "stopping on signal %u: the next process continues %u connections with %u held leases",
+                  "stopping on signal %u: a restart continues %u connections with %u held leases; a stop "
+                  "ends them, the leases by their ttl",
                   info->ssi_signo, front->table.n_open, front->layer.state.registry.held);
         return loop_exit(front->event, 0);
     }
@@ -349,9 +352,13 @@ static void apply_reload(struct front *front, struct config *fresh) {
     local_layer_set_policy(&front->layer, fresh);
     conn_for_each(&front->table, find_rules, front);
     rule_count_again(&front->layer.state);
-    /* Unchanged, they may be others: the service manager made the socket. */
-    if (fresh->socket_mode != former->socket_mode || fresh->socket_group != former->socket_group)
+    bool access_changes =
+        fresh->socket_mode != former->socket_mode || fresh->socket_group != former->socket_group;
+    if (access_changes && !front->config.socket_is_inherited)
         r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
+    if (access_changes && front->config.socket_is_inherited)
+        log_warning("reload: the socket's mode and group stay as they were: they are those of its systemd "
+                    "unit (SocketMode=, SocketGroup=)");
     if (r < 0)
         log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
                     strerror(-r));

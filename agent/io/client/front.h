@@ -12,6 +12,7 @@ struct front_config {
     const char *config_path;     /* for reloads; NULL: no file */
     const char *agent_id;
     int listen_fd;                         /* owned from front_new() on */
+    bool socket_is_inherited;              /* the service manager made it */
     const struct inherited_fds *inherited; /* sessions to continue, and a store for this process's own; NULL:
                                               sessions end with the process */
 };

@@ -154,9 +154,10 @@ static void flush_probed(struct keeper *keeper) {
             redis_flush(keeper->nodes[i]);
 }
 
+/* Something may be due since long ago: the timer is not late for it. */
 static int set_timer(struct keeper *keeper, instant_ns at_ns) {
-    keeper->timer_ns = at_ns;
-    return loop_set_timer(keeper->timer, at_ns);
+    keeper->timer_ns = instant_max(at_ns, clock_now_ns());
+    return loop_set_timer(keeper->timer, keeper->timer_ns);
 }
 
 /* Most deadlines, such as a node time-out, are met long before. An idle firing costs more than setting the
