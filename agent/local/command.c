@@ -127,6 +127,17 @@ static bool may_run(const struct call *call, const struct entry *entry) {
            call_may(call, entry->right, name->text, name->length);
 }
 
+/* Leases are extended as long as they are held, which no unit pays. So a user with many gets more of them at
+ * a lower rate while others ask. */
+static unsigned work_of(const struct session *session, const struct entry *entry) {
+    const struct quota_account *account = quota_at(&session->front->registry.quota, session->account);
+
+    if (entry->work != WORK_SHARE_LEASE || !account)
+        return entry->work;
+    uint64_t work = WORK_SHARE_LEASE + account->used[QUOTA_EXTENSIONS] / WORK_SHARE_EXTENSIONS;
+    return work < WORK_SHARE_LEASE_MAX ? (unsigned) work : WORK_SHARE_LEASE_MAX;
+}
+
 unsigned command_run(struct session *session, const struct resp_token *tokens, size_t n_tokens,
                      instant_ns now_ns) {
     assert(session_ready(session) && n_tokens > 0);
@@ -152,5 +163,5 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
     }
     if (may_run(&call, entry))
         entry->handle(&call);
-    return entry->work;
+    return work_of(session, entry);
 }

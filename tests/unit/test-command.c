@@ -184,8 +184,28 @@ static void test_units_of_work(void) {
     }
 }
 
+/* The leases that a user has need extensions. */
+static void test_units_of_many_leases(void) {
+    static const struct {
+        uint64_t extensions;
+        unsigned units;
+    } cases[] = {{2047, 3}, {2048, 4}, {29 * 2048 - 1, 31}, {29 * 2048, 32}, {UINT64_C(1) << 40, 32}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(512);
+        quota_charge_account(&harness.front.registry.quota, harness.sessions[0].account, QUOTA_EXTENSIONS,
+                             cases[i].extensions - 16); /* and those of the lease that is requested */
+        ask(0, "ACQUIRE job TTL 10000");
+        ok(harness.units == cases[i].units, "a lease with which the user needs %llu extensions a minute: %u",
+           (unsigned long long) cases[i].extensions, harness.units);
+        ask(1, "PING");
+        is_int(harness.units, 1, "other requests take what they take");
+    }
+}
+
 int main(void) {
     test_units_of_work();
+    test_units_of_many_leases();
     test_bad_arguments();
     test_names();
     test_greetings();
