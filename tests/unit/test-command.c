@@ -198,6 +198,8 @@ static void test_units_of_many_leases(void) {
         ask(0, "ACQUIRE job TTL 10000");
         ok(harness.units == cases[i].units, "a lease with which the user needs %llu extensions a minute: %u",
            (unsigned long long) cases[i].extensions, harness.units);
+        ask(1, "RESUME job secret");
+        is_int(harness.units, 3, "RESUME brings no further lease");
         ask(1, "PING");
         is_int(harness.units, 1, "other requests take what they take");
     }

@@ -373,6 +373,10 @@ static void on_node_info(void *userdata, struct redis *redis) {
     bool sure;
 
     const char *refusal = server_info_refusal(redis_server_info(redis), &sure);
+    if (redis_taken_rights(redis)[0] != '\0') {
+        refusal = redis_taken_rights(redis);
+        sure = true;
+    }
     if (sure)
         node_trust_refuses(&keeper->shard, redis_index(redis), refusal, clock_now_ns());
 }

@@ -1,6 +1,7 @@
 /* Calls of the loaded scripts: loading, sending, repeating after NOSCRIPT, and the time that they take. */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "io/loop/clock.h"
@@ -67,15 +68,17 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
         redis_give_up(redis, "%s", reply->str);
 }
 
-/* An operator may take a right from a user that is connected. The next connection names what is missing. */
+/* An operator may take a right from a user that is connected: the node gets no new leases. The connection
+ * stays, since what is left may permit extensions. */
 static void on_rights_again(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
     const redisReply *reply = data;
 
     (void) context;
-    if (reply && !redis->closing && redis->failure[0] == '\0' && reply->type == REDIS_REPLY_ERROR &&
-        strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
-        redis_give_up(redis, "%s", reply->str);
+    if (!reply || redis->closing || redis->failure[0] != '\0')
+        return;
+    bool lacks = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
+    (void) snprintf(redis->taken_rights, sizeof(redis->taken_rights), "%s", lacks ? reply->str : "");
 }
 
 static int ask_rights(struct redis *redis, redisCallbackFn *on_reply) {

@@ -45,6 +45,8 @@ struct redis {
     unsigned loads_left;
     struct list free_calls, held;
     struct user_rights rights;
+    char taken_rights[160]; /* the error of the last inspection; "": no right was taken since the connection
+                             */
     uint32_t rtt_us;
     struct histogram rtts;
     struct latency latency;
@@ -87,7 +89,7 @@ bool redis_can_send(const struct redis *redis);
 /* Asks for the user's rights, and loads the scripts. 0 or -ENOMEM. */
 int redis_call_load(struct redis *redis);
 
-/* Asks for the rights of a user that is connected: without one of them the connection ends. 0 or -ENOMEM. */
+/* Asks for the rights of a user that is connected, for redis_taken_rights(). 0 or -ENOMEM. */
 int redis_call_check_rights(struct redis *redis);
 
 /* Answers every held call as cut off. */

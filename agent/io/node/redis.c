@@ -251,7 +251,7 @@ static void take_context(struct redis *redis, redisAsyncContext *context) {
     }
     redis->context = context;
     redis->answered = redis->starved = false;
-    redis->failure[0] = '\0';
+    redis->failure[0] = redis->taken_rights[0] = '\0';
     redis->inspecting = false;
     context->data = redis;
     set_timer_ms(redis, CONNECT_TIMEOUT_MS);
@@ -409,6 +409,10 @@ const struct server_info *redis_server_info(const struct redis *redis) {
 
 const struct user_rights *redis_rights(const struct redis *redis) {
     return &redis->rights;
+}
+
+const char *redis_taken_rights(const struct redis *redis) {
+    return redis->taken_rights;
 }
 
 bool redis_peer(const struct redis *redis, char *address, size_t size) {

@@ -119,6 +119,10 @@ const struct server_info *redis_server_info(const struct redis *redis);
 /* As of the last connection. */
 const struct user_rights *redis_rights(const struct redis *redis);
 
+/* The user's rights that were taken since the connection, as the server's error; "": none. As of the last
+ * INFO. */
+const char *redis_taken_rights(const struct redis *redis);
+
 /* The numeric address of the server behind the connection; false without a connection. A host name may
  * resolve to several servers. */
 bool redis_peer(const struct redis *redis, char *address, size_t size);
