@@ -115,7 +115,7 @@ bool value_add_nobody(const struct value_option *option, struct policy_rule *rul
            add_id(nobody, "group", &rule->groups, &rule->n_groups, expected);
 }
 
-/* As the name of each unit that a process may be in. A slice has no processes of clients. */
+/* True if the name, or pattern, can be that of a unit with processes of clients. A slice has none. */
 static bool has_unit_type(const char *name) {
     static const char *const types[] = {".service", ".scope", ".socket", ".mount", ".swap"};
     const char *dot = strrchr(name, '.'), *type = dot ? dot : name;

@@ -130,11 +130,11 @@ static bool may_run(const struct call *call, const struct entry *entry) {
 /* Leases are extended as long as they are held, which no unit pays. So a user with many gets more of them at
  * a lower rate while others ask. RESUME brings no further lease. */
 static unsigned work_of(const struct session *session, const struct entry *entry) {
-    const struct quota_account *account = quota_at(&session->front->registry.quota, session->account);
-
-    if (entry->handle != lease_command_acquire || !account)
+    if (entry->handle != lease_command_acquire)
         return entry->work;
-    uint64_t work = WORK_SHARE_LEASE + account->used[QUOTA_EXTENSIONS] / WORK_SHARE_EXTENSIONS;
+    const struct quota_account *account = quota_at(&session->front->registry.quota, session->account);
+    uint64_t extensions = account ? account->used[QUOTA_EXTENSIONS] : 0;
+    uint64_t work = WORK_SHARE_LEASE + extensions / WORK_SHARE_EXTENSIONS;
     return work < WORK_SHARE_LEASE_MAX ? (unsigned) work : WORK_SHARE_LEASE_MAX;
 }
 

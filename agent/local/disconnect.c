@@ -40,13 +40,14 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
 }
 
 bool disconnect_expel(struct session *session, const char *reason, instant_ns now_ns) {
+    static const struct request_outcome closed = {.kind = OUTCOME_LOST, .reason = REASON_CLOSED};
     bool remains = false;
 
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
         if (request->state == REQUEST_HELD && !request->unwanted) {
             outcome_push_lost(request, REASON_CLOSED, reason);
-            request_set_lost(&session->front->registry, request, REASON_CLOSED, now_ns);
+            request_note_lost(&session->front->registry, request, &closed, now_ns);
         }
         remains |= registry_abandon(&session->front->registry, request, now_ns);
     }

@@ -113,7 +113,7 @@ static void extended(struct registry *registry, struct request *request, instant
     if (request->state != REQUEST_HELD || now_ns >= request->deadline_ns)
         return;
     request_extend(registry, request, deadline_ns);
-    if (request->risk != 0 && request->risk != 1 + REASON_CLOSED && !request->unread) {
+    if (request->risk != 0 && !request_is_lost(request) && !request->unread) {
         request->risk = 0;
         request_deliver_kind(registry, request, OUTCOME_EXTENDED, now_ns);
     }

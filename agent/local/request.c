@@ -105,19 +105,13 @@ void request_free(struct registry *registry, struct request *request) {
     registry_slot_give(registry, request_index(registry, request));
 }
 
-/* Once for each lease. */
-static void note_loss(struct registry *registry, const struct request *request,
-                      const struct request_outcome *lost, instant_ns now_ns) {
-    if (request->risk == 1 + REASON_CLOSED)
+void request_note_lost(struct registry *registry, struct request *request,
+                       const struct request_outcome *lost, instant_ns now_ns) {
+    if (request_is_lost(request))
         return;
     registry->losses[lost->reason]++;
     history_note_outcome(registry, request, lost, now_ns);
-}
-
-void request_set_lost(struct registry *registry, struct request *request, enum reason reason,
-                      instant_ns now_ns) {
-    note_loss(registry, request, &(struct request_outcome){.kind = OUTCOME_LOST, .reason = reason}, now_ns);
-    request->risk = 1 + REASON_CLOSED;
+    request->risk = REQUEST_LOST;
 }
 
 void request_deliver(struct registry *registry, struct request *request,
@@ -125,7 +119,7 @@ void request_deliver(struct registry *registry, struct request *request,
     if (outcome->kind == OUTCOME_GRANTED)
         latest_grants_note(&registry->latest, request, registry_id(registry, request), now_ns);
     if (outcome->kind == OUTCOME_LOST)
-        note_loss(registry, request, outcome, now_ns);
+        request_note_lost(registry, request, outcome, now_ns);
     else
         history_note_outcome(registry, request, outcome, now_ns);
     if (request->session)
@@ -150,7 +144,7 @@ void request_set_risk(struct registry *registry, struct request *request, enum r
     bool known = request->risk == 1 + reason; /* still so after an extension that came too late */
 
     if (request->state != REQUEST_HELD || (request->unread && reason != REASON_UNREAD) || known ||
-        request->risk == 1 + REASON_CLOSED)
+        request_is_lost(request))
         return;
     request->risk = (uint8_t) (1 + reason);
     request_deliver(registry, request,

@@ -31,6 +31,9 @@ enum request_state {
     REQUEST_RELEASING, /* out of its queue; the keeper has not confirmed */
 };
 
+/* The risk of a lease whose loss is reported, though the agent keeps the lease until its deadline. */
+enum { REQUEST_LOST = 1 + REASON_CLOSED };
+
 /* The random parts of a lease whose keys have another one than its grant, so that the lease may be handed
  * off (handoff.h). Few leases at a time have such secrets. */
 struct request_secrets {
@@ -48,7 +51,7 @@ struct request {
     };
     uint32_t generation; /* of the slot; with its index it is the id */
     uint8_t state;       /* enum request_state */
-    uint8_t risk;        /* 1 + enum reason while at risk; that of REASON_CLOSED: the loss is reported */
+    uint8_t risk;        /* 1 + enum reason while at risk; REQUEST_LOST */
     bool try_once : 1;   /* WAIT 0 */
     bool overdue : 1;    /* its wait is over: answered at the next result, or when due */
     bool tried : 1;      /* contending: an attempt has ended */
@@ -180,9 +183,13 @@ void request_note_read(const struct registry *registry, const struct request *re
 
 /* --- to the session --- */
 
-/* The client has got the loss, or can't get it: counted and noted now, and not again at the deadline. */
-void request_set_lost(struct registry *registry, struct request *request, enum reason reason,
-                      instant_ns now_ns);
+static inline bool request_is_lost(const struct request *request) {
+    return request->risk == REQUEST_LOST;
+}
+
+/* Counts the loss, and notes it in the history: once for each lease. */
+void request_note_lost(struct registry *registry, struct request *request,
+                       const struct request_outcome *lost, instant_ns now_ns);
 
 /* Delivers an outcome, if there is a session. */
 void request_deliver(struct registry *registry, struct request *request,

@@ -33,7 +33,7 @@ local out = {time[1] * 1000000 + time[2]}
 for i = 1, n do
   local held = redis.pcall('GET', KEYS[i])
   if type(held) == 'string' and may_replace(held, ARGV[i]) then
-    -- A full node refuses a script whose first write is SET, but not PEXPIRE.
+    -- A full node refuses SET as a script's first write, but not PEXPIRE.
     redis.pcall('PEXPIRE', KEYS[i], ARGV[n + i])
     local done = redis.pcall('SET', KEYS[i], ARGV[i], 'PX', ARGV[n + i])
     out[1 + i] = done.err or 1

@@ -6,7 +6,7 @@ local now = time[1] * 1000000 + time[2]
 local epoch = redis.pcall('GET', KEYS[1])
 if epoch == ARGV[1] then
   epoch = ARGV[2]
-  -- A full node refuses a script whose first write is SET, but not PEXPIRE of a key that has no value.
+  -- A full node refuses SET as a script's first write. PEXPIRE is permitted, and this key has no value.
   redis.call('PEXPIRE', 'redlockd:rights', 1)
   redis.call('SET', KEYS[1], epoch)
 end

@@ -25,7 +25,7 @@ else
   rest = string.format('%.0f ', now + ARGV[4]) .. ARGV[7]
 end
 local fresh = string.format('%s %s %s %s %d', run_id, max_ttl, rest, rested, generation)
--- A full node refuses a script whose first write is SET, but not PEXPIRE of a key that has no value.
+-- A full node refuses SET as a script's first write. PEXPIRE is permitted, and this key has no value.
 redis.call('PEXPIRE', 'redlockd:rights', 1)
 redis.call('SET', KEYS[1], fresh)
 if rested == 'rested' then redis.call('DEL', KEYS[2]) end

@@ -16,7 +16,7 @@ elseif held == false or held == ARGV[4] then
   local number, other = string.match(type(moved) == 'string' and moved or '', pattern)
   local later = number and (tonumber(number, 16) - tonumber(string.sub(digits, 37), 16)) % 65536
   if not number or later >= 32768 or later == 0 and other == agent then
-    -- A full node refuses a script whose first write is SET, but not PEXPIRE.
+    -- A full node refuses SET as a script's first write, but not PEXPIRE.
     if held then redis.pcall('PEXPIRE', KEYS[1], ARGV[2]) end
     done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     if not done.err then done = held and 1 or 2 end

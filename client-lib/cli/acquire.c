@@ -183,7 +183,6 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
  * process. Without /dev/null the signalfd takes the place of the standard ones, which also passes on
  * nothing. The library reconnects by a path that may be relative. */
 static void detach(const struct cli *cli, const struct acquire *acquire) {
-    const char *path = cli->socket_path ? cli->socket_path : getenv("REDLOCK_SOCKET");
     int null = open("/dev/null", O_RDWR);
 
     for (int fd = 0; fd <= 2; fd++)
@@ -191,7 +190,7 @@ static void detach(const struct cli *cli, const struct acquire *acquire) {
     if (null > 2)
         (void) close(null);
     descriptors_close_inherited();
-    if ((!path || path[0] == '/') && chdir("/") < 0)
+    if (cli_socket_path(cli)[0] == '/' && chdir("/") < 0)
         return; /* harmless: the caller's directory only can't be unmounted */
 }
 

@@ -73,6 +73,9 @@ void cli_never_wait_for_reader(void);
 void cli_be_verbose(void);
 void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The path at which the library connects. */
+const char *cli_socket_path(const struct cli *cli);
+
 /* 0 when connected; else the exit status, reported. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 

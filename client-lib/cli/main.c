@@ -36,14 +36,17 @@ static const char usage[] =
     "denied;\n"
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
+const char *cli_socket_path(const struct cli *cli) {
+    const char *path = cli->socket_path ? cli->socket_path : secure_getenv("REDLOCK_SOCKET");
+    return path ? path : REDLOCK_DEFAULT_SOCKET;
+}
+
 int cli_connect(const struct cli *cli, struct redlock **ret) {
     int error = redlock_connect(cli->socket_path, ret);
 
     if (error == REDLOCK_OK)
         return STATUS_DONE;
-    const char *path = cli->socket_path ? cli->socket_path : getenv("REDLOCK_SOCKET");
-    if (!path)
-        path = REDLOCK_DEFAULT_SOCKET;
+    const char *path = cli_socket_path(cli);
     if (error == REDLOCK_AGENT_AWAY && (errno == EACCES || errno == EPERM)) {
         cli_complain("%s: permission denied: use the socket's group, or root (ls -l shows the permissions)",
                      path);

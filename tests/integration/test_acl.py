@@ -240,11 +240,22 @@ def test_taken_right():
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
     agent.bless_all()
     agent.wait_voting(1)
+    client = agent.client(3)
+    held = client.acquire("held", "WAIT", 5000)
+    nodes[0].call("ACL", "SETUSER", "redlockd", "-rename")
+    agent.wait_node("a", "failed", "+rename", seconds=20)
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, what="extensions")
+    ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [],
+       "leases are extended without a right that extensions don't need")
+    nodes[0].call("ACL", "SETUSER", "redlockd", "+rename")
+    agent.wait_voting(1, 20)
+    client.close()
     nodes[0].call("ACL", "SETUSER", "redlockd", "-pexpire")
     agent.wait_node("a", reason="+pexpire", seconds=20)
     equal(agent.status()["voting"], 0, "the node does not vote, and NODES names the right")
     nodes[0].call("ACL", "SETUSER", "redlockd", "+pexpire")
-    agent.wait_voting(1)
+    agent.wait_voting(1, 20)
     ok(True, "until the user has it again")
     agent.terminate()
 

@@ -386,6 +386,16 @@ def test_full_node():
     equal(node.call("EVAL", script("amend"), 1, "redlockd:epoch", EPOCH, other)[::2], [1, other],
           "amend: the epoch is changed")
     node.call("CONFIG", "SET", "maxmemory", 0)
+    former_process, fleet = "f" * 40, "0" * 8
+    node.call("SET", "redlockd:epoch", former_process + " 30000 1000 " + fleet + " rested 1")
+    node.call("CONFIG", "SET", "maxmemory", 1)
+    run_id = re.search(r"run_id:(\w+)", node.call("INFO", "server"))[1]
+    answer = node.call("EVAL", script("bless"), 3, "redlockd:epoch", "redlockd:marks", "redlockd:marks:old",
+                       "field", 1, 30000, SKEW_US, former_process, 30000, fleet, "rested")
+    fresh = run_id + " 30000 1000 " + fleet + " rested 2"
+    equal((answer[::2], node.call("GET", "redlockd:epoch")), ([1, fresh], fresh),
+          "bless: a durable node votes after its restart")
+    node.call("CONFIG", "SET", "maxmemory", 0)
 
 
 def test_full():

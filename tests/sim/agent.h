@@ -105,7 +105,7 @@ struct sim_agent {
     struct shard_predecessors predecessors;
     unsigned steps_left;            /* of the front until the process is killed; 0: it is not */
     unsigned dies_with;             /* while so many leases are held */
-    bool frozen;                    /* the front stands still within a step, until the process is killed */
+    bool frozen;                    /* the front hangs within a step until the process is killed */
     bool serves;                    /* the front takes requests */
     int64_t stopped_ns, started_ns; /* true time: of the former process, and of this one */
 };

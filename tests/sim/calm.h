@@ -1,4 +1,4 @@
-/* The calm, for the observer. */
+/* The calm at the end of a run, without faults: since when names are free and agents untroubled. */
 #pragma once
 
 #include "sim.h"

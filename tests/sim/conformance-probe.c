@@ -1,12 +1,12 @@
 /* What decides whether a node is trusted: probes, blessings and amendments of the epoch. */
 
 #include "conformance.h"
-#include "events.h"
-#include "node.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "events.h"
+#include "node.h"
 #include "io/node/key-names.h"
 
 enum {

@@ -1,13 +1,13 @@
 /* Requests for leases, by the scripts that ship: of one name, and of several names in one call. */
 
 #include "conformance.h"
-#include "events.h"
-#include "node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "events.h"
+#include "node.h"
 #include "io/node/key-names.h"
 #include "io/node/redis.h"
 #include "io/node/reply-number.h"

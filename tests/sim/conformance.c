@@ -2,15 +2,15 @@
  * same random requests, the server by the scripts that ship. After each request, answers and keys must be
  * equal. */
 
-#include "clients.h"
 #include "conformance.h"
-#include "node.h"
-#include "pubsub.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients.h"
+#include "node.h"
+#include "pubsub.h"
 #include "base/hex.h"
 #include "io/node/key-names.h"
 

@@ -1,4 +1,4 @@
-/* Another lock library. */
+/* A program with another lock library, which takes names now and then. */
 #pragma once
 
 #include "sim.h"

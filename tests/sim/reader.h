@@ -1,4 +1,4 @@
-/* Who asks what the agents know. */
+/* A session that asks for what the agents know, as LEASES and LEADER show it, and compares. */
 #pragma once
 
 #include "sim.h"

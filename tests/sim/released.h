@@ -1,4 +1,4 @@
-/* Leases that were released. */
+/* Leases that were released: their keys are not set again. */
 #pragma once
 
 #include "sim.h"

@@ -1,4 +1,4 @@
-/* The ledger, and the process that goes on from it. */
+/* The ledger of an agent, and the process that continues from the former one's. */
 #pragma once
 
 #include "sim.h"

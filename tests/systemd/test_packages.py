@@ -70,9 +70,9 @@ def make_newer():
                        stdout=subprocess.DEVNULL)
 
 
-def install(version):
+def install(version, *options):
     return host.must("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y", "-o=Dpkg::Use-Pty=0",
-                     "install", *inside(debs(version)), timeout=120)
+                     "install", *options, *inside(debs(version)), timeout=120)
 
 
 def states(what):
@@ -146,6 +146,16 @@ def test_upgrade():
     ok("/nodes/" in host.must("cat", "/etc/redlockd.conf"), "the configuration is kept")
 
 
+def test_upgrade_with_a_mistake():
+    """What the former version accepted may be a mistake for the next one."""
+    configuration, before = host.must("cat", "/etc/redlockd.conf"), host.show(UNITS[1], "InvocationID")
+    host.write("/etc/redlockd.conf", configuration + "nonsense = 1\n")
+    said = install(2, "--reinstall")
+    ok("not restarted" in said, "an upgrade reports a mistake in the configuration")
+    equal(host.show(UNITS[1], "InvocationID"), before, "and lets the former agent run on")
+    host.write("/etc/redlockd.conf", configuration)
+
+
 def test_remove():
     pid = host.show("backup.service", "MainPID")
     host.must("dpkg", "--remove", "redlockd", "redlock-metrics")
@@ -167,4 +177,5 @@ reason = machine.why_not() or why_not()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
-main(set_up, test_lintian, test_install, test_configure, test_upgrade, test_remove)
+main(set_up, test_lintian, test_install, test_configure, test_upgrade,
+     test_upgrade_with_a_mistake, test_remove)

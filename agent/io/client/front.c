@@ -266,8 +266,9 @@ static int settle(void *userdata) {
     bool work_left = work_ns <= now_ns;
     instant_ns at_ns = instant_min(due_ns(front, now_ns), work_left ? INSTANT_NEVER : work_ns);
     int r = 0;
-    at_ns =
-        instant_max(at_ns, now_ns); /* something may be due since long ago; the timer is not late for it */
+
+    /* A due time of long ago means "at once": the timer is not late for it. */
+    at_ns = instant_max(at_ns, now_ns);
     if (at_ns < front->timer_ns) {
         front->timer_ns = at_ns;
         r = loop_set_timer(front->timer, at_ns);

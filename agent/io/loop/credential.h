@@ -5,8 +5,8 @@
 
 enum { CREDENTIAL_BYTES_MAX = 1024 };
 
-/* Whether this process can look for credentials. A control process of a service need not: systemd 252 hides
- * the directory from ExecReload=, later versions don't set the variable. */
+/* Whether this process can look for credentials. The process of ExecReload= can't: systemd 252 hides the
+ * directory from that process, and later versions don't set the variable there. */
 bool credential_is_reachable(void);
 
 /* Reads the file's path, or its text without the newline. NULL on success, or the expectation that failed;

@@ -154,7 +154,7 @@ static void flush_probed(struct keeper *keeper) {
             redis_flush(keeper->nodes[i]);
 }
 
-/* Something may be due since long ago: the timer is not late for it. */
+/* A due time of long ago means "at once": the timer is not late for it. */
 static int set_timer(struct keeper *keeper, instant_ns at_ns) {
     keeper->timer_ns = instant_max(at_ns, clock_now_ns());
     return loop_set_timer(keeper->timer, keeper->timer_ns);

@@ -68,8 +68,8 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
         redis_give_up(redis, "%s", reply->str);
 }
 
-/* An operator may take a right from a user that is connected: the node gets no new leases. The connection
- * stays, since what is left may permit extensions. */
+/* An operator may take a right from a user that is connected: then the node is shown as failed. The
+ * connection stays: the other rights may be enough to extend leases. */
 static void on_rights_again(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
     const redisReply *reply = data;

@@ -45,8 +45,7 @@ struct redis {
     unsigned loads_left;
     struct list free_calls, held;
     struct user_rights rights;
-    char taken_rights[160]; /* the error of the last inspection; "": no right was taken since the connection
-                             */
+    char taken_rights[160]; /* redis_taken_rights() */
     uint32_t rtt_us;
     struct histogram rtts;
     struct latency latency;

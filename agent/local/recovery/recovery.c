@@ -82,6 +82,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .left = left,
+                  .unread = left && unread,
                   .read = entry->read,
                   .risk = entry->risk,
                   .handoffs = entry->handoffs,
@@ -267,7 +268,7 @@ static void count_decision(struct recovery_result *result, const struct decision
     if (!decision->session)
         return;
     result->held += restore_state_is_held(decision->entry.state);
-    result->too_long += decision->entry.state == RESTORE_LEFT && decision->entry.risk != 1 + REASON_UNREAD;
+    result->too_long += decision->entry.state == RESTORE_LEFT && !decision->entry.unread;
 }
 
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,

@@ -37,8 +37,8 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->name = name;
     request->restore = entry->state;
     request->unwanted = entry->unwanted;
-    request->unread = entry->left && entry->risk == 1 + REASON_UNREAD;
-    request->abandoned = entry->left && (!session || request->unread);
+    request->unread = entry->unread;
+    request->abandoned = entry->left && (!session || entry->unread);
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
@@ -185,7 +185,6 @@ static void end_lost(struct registry *registry, struct request *request, instant
     if (may_exist) {
         request_detach(registry, request);
         request->abandoned = true;
-        request->risk = 1 + REASON_CLOSED; /* the loss is reported */
         request->restore = RESTORE_LEFT;
     } else {
         wait_queue_leave(registry, request);

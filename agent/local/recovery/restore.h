@@ -16,9 +16,9 @@ struct restore_entry {
     uint64_t id;
     enum restore_state state;
     bool unwanted; /* held, and no client uses the lease: delete its keys */
-    bool left; /* held, and not extended: its client is out of reach, or did not read the grant in time, or
-                  max_ttl is shorter now */
-    bool read; /* held, and the client has read the grant */
+    bool left; /* held, and not extended: its client is out of reach, or max_ttl is shorter now; or unread */
+    bool unread;  /* left, because the client did not read its grant in time */
+    bool read;    /* held, and the client has read the grant */
     uint8_t risk; /* 1 + enum reason: the client got `at-risk` */
     uint16_t handoffs;
     int page_slot;
