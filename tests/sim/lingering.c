@@ -66,12 +66,20 @@ static bool is_undisturbed(const struct view *view) {
            (view->hold_until_ns == INSTANT_NEVER || knows_hold(view));
 }
 
+/* The host was halted after it had set the keys: nothing there can know that the lease has ended. */
+static bool is_outdated(const struct view *granted) {
+    const struct sim_agent *agent = view_agent(granted);
+
+    return agent->halted_until_ns != 0 &&
+           granted->deadline_ns - view_ttl_ns(granted) < agent->halted_clock_ns;
+}
+
 void lingering_check_granted(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         if (view->linger_until_ns == 0 || view->name != granted->name ||
-            view_agent(view)->halted_until_ns != 0)
+            view_agent(view)->halted_until_ns != 0 || is_outdated(granted))
             continue;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))

@@ -193,8 +193,8 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
         check_order(view);
         check_cooldown(view);
     }
-    lingering_check_granted(view);
     report_deadline(view, deadline_ns);
+    lingering_check_granted(view);
 }
 
 /* --- leases --- */
