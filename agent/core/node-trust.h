@@ -32,6 +32,13 @@ void node_trust_wrote(struct shard *shard, unsigned node);
 /* The answer to a probe, a blessing or an amendment. */
 void node_trust_probed(struct shard *shard, unsigned node, const struct probe *probe, instant_ns now_ns);
 
+/* True if requests may carry the epoch of the node's last answer. Otherwise they carry none that a node can
+ * have: a node must not accept a request that was made before the answer, in the same turn, under an epoch
+ * that does not suffice. */
+static inline bool node_trust_holds(const struct shard *shard, unsigned node) {
+    return shard->nodes[node].trust == NODE_TRUSTED;
+}
+
 /* A request was rejected: the epoch is another one, or the node answered with an error. */
 void node_trust_rejected(struct shard *shard, unsigned node, const struct vote *vote, instant_ns now_ns);
 

@@ -143,9 +143,9 @@ static void on_amend(void *userdata, unsigned node, const struct amendment *amen
     struct sim_keeper *keeper = userdata;
     const struct sim_connection *connection = &keeper->connections[node];
     const struct sim_probe probe = {.amend = true,
-                                    .amended_epoch = connection->epoch,
-                                    .amended_floor_us = connection->floor_us,
-                                    .amended_generation = connection->generation,
+                                    .amended_epoch = connection->epoch.process,
+                                    .amended_floor_us = connection->epoch.floor_us,
+                                    .amended_generation = connection->epoch.generation,
                                     .amendment = *amendment};
 
     probe_node(keeper, node, &probe);
@@ -176,6 +176,8 @@ static void break_connection(struct sim_keeper *keeper, unsigned node) {
         return;
     connection->up = false;
     connection->life++;
+    connection->trusted.process =
+        EPOCH_OF_NONE; /* the turn's requests can't be sent, even once it is up again */
     trust_unseen(keeper, node);
     calls_cut(keeper, node);
     wakeup_node_gone(&keeper->wakeup, node, keeper_now(keeper));
@@ -243,18 +245,19 @@ static bool is_of_pubsub(const struct event *event) {
            event->kind == EVENT_PUBSUB_CONNECTED || event->kind == EVENT_PUBSUB_BROKEN;
 }
 
-/* Requests of this turn that were made before are sent with the epoch known before. */
 static void keeper_probed(struct sim_keeper *keeper, const struct event *event) {
     struct sim_connection *connection = &keeper->connections[event->node];
     const struct probe *answer = &event->as.probe.answer;
 
-    connection->epoch = answer->blessed ? event->as.probe.epoch : EPOCH_OF_NONE;
-    connection->floor_us = answer->floor_us;
-    connection->generation = answer->generation;
+    connection->epoch = (struct sim_epoch){answer->blessed ? event->as.probe.epoch : EPOCH_OF_NONE,
+                                           answer->generation, answer->floor_us};
     if (answer->blessed)
         connection->blessed_process = event->as.probe.epoch;
     trust_arrives(keeper, event->node, answer);
     node_trust_probed(&keeper->shard, event->node, answer, keeper_now(keeper));
+    connection->trusted = connection->epoch;
+    if (!node_trust_holds(&keeper->shard, event->node))
+        connection->trusted.process = EPOCH_OF_NONE;
     trust_probed(keeper, event->node, answer);
     trust_timed(keeper, event->node, event);
 }
@@ -450,7 +453,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
         connection->life++;
         connection->request_ns = uplink_ns;
         connection->reply_ns = 0;
-        connection->epoch = connection->generation = connection->blessed_process = 0; /* no epoch is known */
+        connection->epoch = connection->trusted = (struct sim_epoch){.process = 0}; /* none is known */
+        connection->blessed_process = 0;
         trust_unseen(keeper, i);
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));

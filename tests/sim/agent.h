@@ -5,13 +5,17 @@
 #include "node.h"
 #include "sim.h"
 
+struct sim_epoch {
+    uint32_t process, generation;
+    int64_t floor_us;
+};
+
 struct sim_connection {
     bool up;
     uint32_t life;
-    uint32_t epoch; /* of the node, as the last probe found it */
-    uint32_t generation;
-    uint32_t blessed_process; /* the process that it last found blessed */
-    int64_t floor_us;
+    struct sim_epoch epoch;       /* of the node, as the last probe found it */
+    struct sim_epoch trusted;     /* the same, which requests carry; none while it is not trusted */
+    uint32_t blessed_process;     /* the process that it last found blessed */
     int64_t request_ns, reply_ns; /* requests and replies keep their order */
     struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;

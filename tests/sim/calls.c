@@ -205,9 +205,9 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
     event->node = (uint8_t) node;
     event->process = agent_node(keeper->agent, node)->process;
     event->life = connection->life;
-    call->epoch = connection->epoch;
-    call->floor_us = connection->floor_us;
-    call->generation = connection->generation;
+    call->epoch = connection->trusted.process;
+    call->floor_us = connection->trusted.floor_us;
+    call->generation = connection->trusted.generation;
     events_add(event);
     sim_counts.requests += call->tickets.count;
     sim_counts.calls++;

@@ -13,7 +13,9 @@ static void test_raised(void) {
     is_int(harness.amendments[0], 1,
            "the agent raises its max_ttl at once, since the node has lost nothing");
     is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "to the agent's max_ttl");
+    ok(!node_trust_holds(&harness.shard, 0), "until then requests do not carry that epoch");
     probed(0, epoch_of(MINUTE_MS, 2));
+    ok(node_trust_holds(&harness.shard, 0), "requests carry the raised epoch");
     ok(votes(0), "the node votes with the raised epoch");
     epoch_changes(0, epoch_of(DAY_MS, 3));
     ok(votes(0), "an epoch for longer leases counts");
@@ -81,6 +83,8 @@ static void test_veto(void) {
     shard_harness_begin(3);
     proposed.proposed_ms = SECOND_MS;
     epoch_changes(0, proposed);
+    ok(!node_trust_holds(&harness.shard, 0) && node_trust_holds(&harness.shard, 1),
+       "rule 10: requests of the same turn, made before, do not carry an epoch that is too short");
     ok(!votes(0), "rule 10: a proposal that is too short for the agent: the node is not asked");
     is_int(harness.amendments[0], 1, "the agent withdraws the proposal");
     ok(harness.amended[0].max_ttl_ms == MINUTE_MS && harness.amended[0].proposed_ms == 0, "at once");

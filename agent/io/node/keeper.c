@@ -356,9 +356,11 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
     struct keeper *keeper = userdata;
+    unsigned node = redis_index(redis);
 
     node_log_difference(&keeper->log, redis_difference(redis));
-    node_trust_probed(&keeper->shard, redis_index(redis), probe, clock_now_ns());
+    node_trust_probed(&keeper->shard, node, probe, clock_now_ns());
+    redis_trust_epoch(redis, node_trust_holds(&keeper->shard, node));
 }
 
 static void on_node_reply(void *userdata, struct redis *redis, void *tag, redisReply *reply) {

@@ -62,6 +62,7 @@ struct redis {
 
     /* redis-probe.c */
     struct probe_reply_notes notes; /* of the last probe, blessing or amendment */
+    char epoch[EPOCH_BYTES_MAX];    /* redis_epoch() */
     char floor[24];
     instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
 };

@@ -22,7 +22,6 @@ static void on_probe_reply(redisAsyncContext *context, void *data, void *privdat
         return;
     }
     const struct probe probe = probe_reply_read(data, redis->probe_sent_ns, redis->fleet, &redis->notes);
-    (void) snprintf(redis->floor, sizeof(redis->floor), "%lld", (long long) probe.floor_us);
     redis->callbacks.on_probe(redis->userdata, redis, &probe);
 }
 
@@ -122,12 +121,21 @@ void redis_amend(struct redis *redis, const struct amendment *amendment) {
     eval(redis, (int) (sizeof(argv) / sizeof(argv[0])), argv);
 }
 
+void redis_trust_epoch(struct redis *redis, bool trusted) {
+    char *floor = redis->floor;
+
+    (void) snprintf(redis->epoch, sizeof(redis->epoch), "%s", trusted ? redis->notes.epoch : "untrusted");
+    floor[0] = '\0';
+    if (trusted)
+        (void) snprintf(floor, sizeof(redis->floor), "%lld", (long long) redis->notes.fields.floor_us);
+}
+
 const char *redis_epoch(const struct redis *redis) {
-    return redis->notes.epoch;
+    return redis->epoch;
 }
 
 const char *redis_floor(const struct redis *redis) {
-    return redis->notes.epoch[0] != '\0' ? redis->floor : "";
+    return redis->floor;
 }
 
 const char *redis_difference(const struct redis *redis) {

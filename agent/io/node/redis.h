@@ -84,14 +84,17 @@ int redis_send(struct redis *redis, const struct redis_call *call, const struct 
                size_t n_own, void *tag);
 
 /* Run the scripts `probe`, `bless` and `amend` (see shard_sink). `nonce` is the keeper's own; marks last
- * `mark_ms`. on_probe has the answer, and redis_epoch() the epoch. Nothing happens without a connection.
+ * `mark_ms`. on_probe has the answer. Nothing happens without a connection.
  * Never call back. */
 void redis_probe(struct redis *redis, const char *nonce, int64_t mark_ms, const struct inquiry *inquiry);
 void redis_bless(struct redis *redis, const char *nonce, const struct blessing *blessing,
                  int64_t fence_skew_us);
 void redis_amend(struct redis *redis, const struct amendment *amendment);
 
-/* The epoch of the last probe, and its floor; "" when the node is not blessed. */
+/* Whether requests may carry the epoch of the last answer, until the next answer. */
+void redis_trust_epoch(struct redis *redis, bool trusted);
+
+/* The epoch that requests carry, and its floor; a text that no node has, and "", while none is trusted. */
 const char *redis_epoch(const struct redis *redis);
 const char *redis_floor(const struct redis *redis);
 
