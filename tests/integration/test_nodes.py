@@ -185,8 +185,12 @@ def test_refused_writes():
     equal(agent.status()["voting"], 3, "then they vote, at once")
     for node in nodes:
         node.call("CONFIG", "SET", "min-replicas-to-write", "1")
-    begins(client.acquire("refused"), "NOQUORUM", "all refuse a write, the last one for now")
-    equal(len(failed_and_reasons(agent)), 3, "all are failed")
+
+    def all_refuse():
+        begins(client.acquire("refused"), "NOQUORUM", "all refuse a write, the last one for now")
+        return len(failed_and_reasons(agent)) == 3
+
+    lab.wait_for(all_refuse, what="the third refusal, which may come after the request's end")
     for node in nodes:
         node.call("CONFIG", "SET", "min-replicas-to-write", "0")
     agent.wait_voting(3, seconds=25)

@@ -210,7 +210,9 @@ static void fault_halt(void) {
         agent->halted_alone = agent_is_untroubled(agent) && !pubsub_is_delayed(agent);
         agent->halted_clock_ns = clock_read(&agent->clock);
         agent->halted_until_ns = until_ns;
-        agent->clock.offset_ns -= (int64_t) ((double) for_ns * agent->clock.rate);
+        /* Rounded as clock_read() does, so that the clock does not go back by a nanosecond. */
+        agent->clock.offset_ns += (int64_t) ((double) sim_now_ns * agent->clock.rate) -
+                                  (int64_t) ((double) until_ns * agent->clock.rate);
         agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
         for (unsigned j = 0; j < sim_n_keepers; j++)
             agent->keepers[j].paused_until_ns = instant_max(agent->keepers[j].paused_until_ns, until_ns);

@@ -67,6 +67,15 @@ void loss_check_at_risk(struct view *view, enum reason reason) {
     view->risks |= 1u << reason;
 }
 
+/* Two risks are final, though an extension may have been under way. */
+void loss_check_later(struct view *view) {
+    static const unsigned final = 1u << REASON_MAX_HOLD | 1u << REASON_UNREAD;
+
+    view->risks &= final;
+    if (view->risk > 0 && !(view->risks & 1u << (view->risk - 1)))
+        view->risk = 0;
+}
+
 void loss_check_extended(struct view *view) {
     if (view->risk == 1 + REASON_MAX_HOLD || view->risk == 1 + REASON_UNREAD)
         violation("client %u gets extended, after at-risk for %s", view_index(view),

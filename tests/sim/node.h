@@ -32,6 +32,7 @@ struct node_data {
         int64_t token;      /* the largest accepted token; 0: none */
         int64_t own_token;  /* the holder's, behind it */
         bool released;      /* released, and not set since */
+        bool late;          /* its last request was executed a ttl after it was sent, or later */
     } keys[SIM_NAMES];
     struct {
         uint8_t lease[SECRET_LEASE_BYTES];

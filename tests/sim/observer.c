@@ -165,9 +165,9 @@ static void report_deadline(struct view *view, int64_t deadline_ns) {
     view->deadline_ns = deadline_ns;
     view->true_reported_ns = sim_now_ns;
     view->late = deadline_ns - view_now_ns(view) < view_ttl_ns(view) / 2;
-    /* A lease that is not read is not extended again; without a page the deadline is not always news. */
-    if (view->paged && !(view->risks & 1u << REASON_UNREAD))
-        view->risk = view->risks = 0;
+    /* Without a page the deadline is not always news. */
+    if (view->paged)
+        loss_check_later(view);
     check_bounds(view);
     watch_deadline(view);
 }

@@ -122,6 +122,15 @@ static void repeat_later(const struct event *event) {
     sim_counts.repeats++;
 }
 
+/* The request may have set the key a ttl after it was sent: its agent no longer counts on that. */
+static void note_late(struct sim_key *key, const struct sim_request *request, const struct event *call) {
+    bool has_set = request->operation != OPERATION_RELEASE && request->operation != OPERATION_QUERY &&
+                   memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
+
+    if (has_set)
+        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS;
+}
+
 /* All of the agent's names in order, and nothing in between. */
 static void execute(struct sim_node *node, const struct event *call, struct event *ret) {
     const struct sim_call *asked = &call->as.call;
@@ -144,6 +153,7 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
         if (ret->as.answer.replies[i].kind == VOTE_REPAIRED)
             released_set_again(call->agent, (unsigned) (node - sim_nodes), &request, call->true_sent_ns);
+        note_late(&node->data.keys[asked->names[i]], &request, call);
         if (request.operation != OPERATION_RAISE && request.operation != OPERATION_RELEASE &&
             (ret->as.answer.replies[i].kind == VOTE_YES || ret->as.answer.replies[i].kind == VOTE_REPAIRED))
             trust_voted(call->agent, (unsigned) (node - sim_nodes), call->true_sent_ns);

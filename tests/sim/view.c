@@ -74,6 +74,7 @@ bool view_is_short(const struct view *view) {
     return view->terms.ttl_ms < RISK_DIVISOR * MAIL_MS || view->late;
 }
 
+/* A late request may have given a node the lease's former value again, which its agent does not know. */
 bool view_is_held_by_nodes(const struct view *view, uint32_t owner) {
     const struct sim_agent *agent = view_agent(view);
     unsigned count = 0;
@@ -81,7 +82,8 @@ bool view_is_held_by_nodes(const struct view *view, uint32_t owner) {
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         const struct sim_node *node = agent_node(agent, i);
         const struct sim_key *key = &node->data.keys[view->name];
-        count += key->set && view_is_of(view, key->secret) && (owner == 0 || key->owner == owner) &&
+        count += key->set && !key->late && view_is_of(view, key->secret) &&
+                 (owner == 0 || key->owner == owner) &&
                  node_key_left_ns(node, view->name) > view_ttl_ns(view) / 8;
     }
     return count >= quorum_of(agent->n_nodes);
