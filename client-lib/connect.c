@@ -54,6 +54,7 @@ static void free_connection(struct redlock *connection) {
 int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms, struct redlock **ret) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
     struct client_reply reply = {0};
+    bool given = socket_path;
 
     if (!ret)
         return REDLOCK_BAD_ARGUMENT;
@@ -71,10 +72,12 @@ int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms,
                                    .connected_ns = connection_now_ns()};
     if (!socket_path)
         socket_path = secure_getenv("REDLOCK_SOCKET");
+    if (!socket_path || (!given && !*socket_path))
+        socket_path = REDLOCK_DEFAULT_SOCKET;
     int error = client_init(&connection->client, connection, &connection->view);
     if (error == REDLOCK_OK)
         error = make_fork_guard(connection);
-    connection->socket_path = strdup(socket_path ? socket_path : REDLOCK_DEFAULT_SOCKET);
+    connection->socket_path = strdup(socket_path);
     if (error == REDLOCK_OK && !connection->socket_path)
         error = REDLOCK_NO_MEMORY;
     if (error == REDLOCK_OK)

@@ -231,8 +231,9 @@ int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
     int64_t until_ns = connection_now_ns() + wait_ns;
     int r;
 
-    if (strlen(path) >= sizeof(address.sun_path)) {
-        errno = ENAMETOOLONG;
+    /* An empty path would be an abstract name, which any user can take. */
+    if (!*path || strlen(path) >= sizeof(address.sun_path)) {
+        errno = *path ? ENAMETOOLONG : ENOENT;
         return REDLOCK_AGENT_AWAY;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);

@@ -1,11 +1,13 @@
 # Completion of redlock(1) for bash.
 _redlock() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command='' i options
+    local commands="run acquire release hold status metrics top nodes leases leader watch history check whoami"
     COMPREPLY=()
 
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --socket) ((i++)) ;;
+        --socket) [[ ${COMP_WORDS[i + 1]} == = ]] && ((i++)) # bash splits --socket=PATH
+            ((i++)) ;;
         -*) ;;
         *)
             command=${COMP_WORDS[i]}
@@ -45,7 +47,8 @@ _redlock() {
     esac
 
     case $command in
-    '') options="run acquire release hold status metrics top nodes leases leader watch history check whoami help --socket --help --version" ;;
+    '') options="$commands help --socket --help --version" ;;
+    help) options=$commands ;;
     run)
         options="--nonblock --wait --ttl --conflict-exit-code --grace --data --max-hold --min-hold --linger --close --quiet --verbose --command --help --"
         ;;

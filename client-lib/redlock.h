@@ -92,10 +92,11 @@ struct redlock_options {
 
 /* --- connections: redlock_connect(3) --- */
 
-/* Connects to the agent at `socket_path`; NULL: the path in $REDLOCK_SOCKET (ignored in set-user-ID
- * programs), else REDLOCK_DEFAULT_SOCKET. While the socket's backlog is full, waits for a place, at most for
- * 1.5 seconds. The caller closes the connection with redlock_close(). REDLOCK_OK, REDLOCK_AGENT_AWAY,
- * REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or REDLOCK_SYSTEM.
+/* Connects to the agent at `socket_path`; NULL: the path in $REDLOCK_SOCKET (ignored if it is empty, and in
+ * set-user-ID programs), else REDLOCK_DEFAULT_SOCKET. While the socket's backlog is full, waits for a place,
+ * at most for 1.5 seconds. The caller closes the connection with redlock_close(). REDLOCK_OK,
+ * REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or
+ * REDLOCK_SYSTEM.
  */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 

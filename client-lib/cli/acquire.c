@@ -44,7 +44,7 @@ struct acquire {
     int pid_fd;
     int signal;
     int conflict_status; /* exit status when the name is held; -1: the usual ones */
-    int stop_fd;         /* readable after SIGTERM */
+    int stop_fd;         /* readable after SIGTERM or CLI_RELEASE_SIGNAL */
     bool quiet, granted, lost;
     int error; /* of the request: an enum redlock_error */
 };
@@ -158,8 +158,17 @@ static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struc
     return acquire->granted;
 }
 
-/* Holds until PID ends, SIGTERM comes or the lease ends. The library's own deadline counts: the signal is
- * sent also when the agent is dead. */
+/* False: SIGTERM came, which a service manager sends to all processes of a service: PID may still be at
+ * work. */
+static bool is_released(const struct acquire *acquire) {
+    struct signalfd_siginfo info;
+
+    return read(acquire->stop_fd, &info, sizeof(info)) != sizeof(info) ||
+           info.ssi_signo == CLI_RELEASE_SIGNAL;
+}
+
+/* Holds until PID ends, CLI_RELEASE_SIGNAL comes or the lease ends. The library's own deadline counts: the
+ * signal is sent also when the agent is dead. */
 static void hold(struct acquire *acquire, struct redlock *connection, struct redlock_lease *lease) {
     struct pollfd fds[] = {{.fd = acquire->pid_fd, .events = POLLIN},
                            {.fd = redlock_fd(connection), .events = POLLIN},
@@ -170,7 +179,7 @@ static void hold(struct acquire *acquire, struct redlock *connection, struct red
         /* cppcheck-suppress knownConditionTrueFalse ; on_lost() sets it in redlock_dispatch() */
         if (acquire->lost)
             break;
-        if (poll(fds, 3, -1) > 0 && (fds[0].revents || fds[2].revents)) {
+        if (poll(fds, 3, -1) > 0 && (fds[0].revents || (fds[2].revents && is_released(acquire)))) {
             (void) redlock_release(lease);
             return;
         }
@@ -208,8 +217,10 @@ static int acquire_lease(const struct cli *cli, struct acquire *acquire, int out
         .size = sizeof(callbacks), .granted = on_granted, .failed = on_failed, .lost = on_lost};
     sigset_t stop;
 
+    (void) signal(SIGCHLD, SIG_DFL); /* ignored, the pid of a child that has ended could be another's */
     (void) sigemptyset(&stop);
     (void) sigaddset(&stop, SIGTERM);
+    (void) sigaddset(&stop, CLI_RELEASE_SIGNAL);
     (void) sigprocmask(SIG_BLOCK, &stop, NULL);
     acquire->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
     if (acquire->stop_fd < 0) {
@@ -304,6 +315,14 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
         cli_complain("--for %ld: can't watch that process: %s", (long) acquire.pid, strerror(errno));
         return is_usage ? STATUS_USAGE : STATUS_SYSTEM;
     }
+    if (acquire.signal != 0 && syscall(SYS_pidfd_send_signal, acquire.pid_fd, 0, NULL, 0) < 0 &&
+        errno == EPERM) {
+        cli_complain(
+            "--signal: process %ld belongs to another user and can't be signalled: run the script and "
+            "redlock as one user",
+            (long) acquire.pid);
+        return STATUS_DENIED;
+    }
     int r = start(cli, &acquire, &outcome);
     if (r < 0) {
         cli_complain("%s: the background process ended without the lease: %s", acquire.name, strerror(-r));
@@ -315,6 +334,6 @@ int cli_acquire(const struct cli *cli, int argc, char **argv) {
                   (long) outcome.pid);
     status = cli_flush(STATUS_DONE);
     if (status != STATUS_DONE)
-        (void) kill(outcome.pid, SIGTERM); /* the caller has not got the pid */
+        (void) kill(outcome.pid, CLI_RELEASE_SIGNAL); /* the caller has not got the pid */
     return status;
 }

@@ -132,10 +132,13 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
 /* `ret_ms`: the duration. A time-out means that another check holds the lease, or that the name of --lease
  * is held, which proves a quorum as well. */
 static int try_lease(struct check *check, const char *name, int64_t *ret_ms, bool *ret_held) {
-    const struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
+    struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
     struct redlock *connection = check->list.connection;
     struct redlock_lease *lease = NULL;
     int64_t begun_ns = cli_now_ns();
+
+    if (check->timeout_ms >= 0 && check->timeout_ms / 2 < WAIT_MS)
+        options.wait_ms = check->timeout_ms / 2; /* a held name is known only then */
 
     int error = redlock_acquire(connection, name, &options, &lease);
     if (error == REDLOCK_OK)

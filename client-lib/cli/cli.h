@@ -46,6 +46,7 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 
 /* The kernel's name of the process that holds a lease for `redlock acquire`: at most 15 bytes. */
 #define CLI_HOLDER_NAME "redlock-holder"
+#define CLI_RELEASE_SIGNAL SIGUSR1 /* from `redlock release` to the holder */
 
 /* The same for the process that holds a lease for `redlock run`. */
 #define CLI_GUARD_NAME "redlock-guard"

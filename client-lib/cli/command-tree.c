@@ -52,7 +52,7 @@ int command_tree_start(struct command_tree *tree, const struct run_options *run,
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) run->shell_text, NULL};
     sigset_t early;
 
-    *tree = (struct command_tree){.name = run->name, .group = getpgrp()};
+    *tree = (struct command_tree){.name = run->name, .group = getpgrp(), .session = getsid(0)};
     take_pending(&early);
     int status = job_start(&tree->job, run->shell_text ? shell : run->command, lease,
                            redlock_lease_id(lease), JOB_GROUP_LEFT, &run->mask);
@@ -65,8 +65,21 @@ int command_tree_start(struct command_tree *tree, const struct run_options *run,
 
 /* --- signals and ends --- */
 
+static bool has_strayed(const struct command_tree *tree) {
+    return tree->job.pid > 0 && getpgid(tree->job.pid) != tree->group;
+}
+
+/* Without /proc no process of the tree is known but the command. */
 void command_tree_signal(const struct command_tree *tree, int number) {
-    (void) process_tree_signal(number, tree->group, NULL);
+    int reached = process_tree_signal(number, tree->group, NULL);
+
+    if (tree->job.pid > 0 && (reached == 0 || has_strayed(tree)))
+        (void) kill(tree->job.pid, number);
+}
+
+void command_tree_signal_strayed(const struct command_tree *tree, int number) {
+    if (has_strayed(tree) && getsid(tree->job.pid) == tree->session)
+        (void) kill(tree->job.pid, number);
 }
 
 void command_tree_terminate(const struct command_tree *tree) {

@@ -13,7 +13,8 @@ struct run_options;
 struct command_tree {
     const char *name; /* of the lease, for messages */
     struct job job;   /* the command itself */
-    pid_t group;      /* the process group of the command */
+    pid_t group;      /* the process group of the job */
+    pid_t session;    /* and its session */
     bool is_over;     /* no descendant remains */
     bool ends;        /* SIGKILL is sent until no descendant remains */
     int64_t pass_ns;  /* when SIGKILL is sent next */
@@ -26,8 +27,13 @@ struct command_tree {
 int command_tree_start(struct command_tree *tree, const struct run_options *run,
                        const struct redlock_lease *lease);
 
-/* Passes a signal on to the command's process group. */
+/* Passes a signal on to the processes of the tree in the job's process group, and to the command, which may
+ * have left the group. */
 void command_tree_signal(const struct command_tree *tree, int number);
+
+/* The job's process group has got this signal: passes it on to a command that has left the group and not the
+ * session, as timeout(1) does. */
+void command_tree_signal_strayed(const struct command_tree *tree, int number);
 
 /* SIGTERM to all processes; stopped ones continue. */
 void command_tree_terminate(const struct command_tree *tree);

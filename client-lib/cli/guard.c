@@ -139,6 +139,8 @@ static void read_channel(struct guard *guard, short revents) {
     } else if (message.word == GUARD_GO) {
         guard->outcome_received = true;
         (void) dup2(STDOUT_FILENO, STDERR_FILENO); /* /dev/null */
+    } else if (message.word == GUARD_GROUP_SIGNAL) {
+        command_tree_signal_strayed(&guard->tree, message.value);
     } else {
         command_tree_signal(&guard->tree, message.value);
     }

@@ -36,10 +36,12 @@ struct hold {
     bool away_reported;   /* that no agent answers */
     int64_t longest_ns;   /* the most validity so far: about the ttl */
     struct job hook;
-    char reason[320];  /* of the risk or the loss */
-    char leading[128]; /* the status while this host leads */
-    int64_t led_ns;    /* when the lead began */
-    char status[512];  /* the last one sent to the service manager */
+    const char *hook_name; /* the hook that runs, for messages */
+    bool hook_was_ended;   /* this process has sent it SIGTERM */
+    char reason[320];      /* of the risk or the loss */
+    char leading[128];     /* the status while this host leads */
+    int64_t led_ns;        /* when the lead began */
+    char status[512];      /* the last one sent to the service manager */
 };
 
 /* The service manager gets each status once. */

@@ -15,9 +15,11 @@ enum {
     UNIT_STARTS_MS = 5000, /* so long a led unit may be starting */
 };
 
-static void run_hook(struct hold *hold, const char *text) {
+static void run_hook(struct hold *hold, const char *name, const char *text) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) text, NULL};
 
+    hold->hook_name = name;
+    hold->hook_was_ended = false;
     if (text)
         (void) job_start(&hold->hook, shell, hold->lease, hold->lease_id, JOB_GROUP_OWN, NULL);
 }
@@ -76,7 +78,7 @@ static void check_guard(struct hold *hold) {
 
 void hold_lead(struct hold *hold) {
     hold->guard_event = UNIT_GUARD_QUIET; /* an earlier event concerned an earlier lead */
-    run_hook(hold, hold->options.leader_hook);
+    run_hook(hold, "leader", hold->options.leader_hook);
     while (hold->signals.count == 0 && !hold->lost) {
         int64_t at_ns = hold_act_ns(hold);
         unit_guard_set(&hold->guard, at_ns + hold_grace_ns(hold) - margin_ns(hold));
@@ -120,9 +122,10 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
     int stops = hold->signals.count > 0 ? hold->signals.count : 1;
 
     job_signal(&hold->hook, SIGTERM);
+    hold->hook_was_ended = true;
     while (hold->hook.pid != 0 || next || cli_now_ns() < stay_ns) {
         if (hold->hook.pid == 0 && next) {
-            run_hook(hold, next);
+            run_hook(hold, "follower", next);
             next = NULL;
             kill_ns = INT64_MAX;
         }

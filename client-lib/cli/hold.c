@@ -56,8 +56,12 @@ const char *hold_time_text(time_t seconds, char buffer[64]) {
 
 static void read_signals(struct hold *hold) {
     stop_signals_read(&hold->signals);
-    if (job_reap(&hold->hook) && job_status(&hold->hook) != 0)
-        cli_complain("%s: a hook failed: exit status %d", hold->options.name, job_status(&hold->hook));
+    if (!job_reap(&hold->hook) || job_status(&hold->hook) == 0)
+        return;
+    if (hold->hook_was_ended && job_status(&hold->hook) == 128 + SIGTERM)
+        return;
+    cli_complain("%s: the hook of --exec-%s failed: exit status %d", hold->options.name, hold->hook_name,
+                 job_status(&hold->hook));
 }
 
 /* The service manager kills a process that hangs, which would not stop the led service in time. */

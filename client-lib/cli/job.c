@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,28 @@ int job_start(struct job *job, char *const argv[], const struct redlock_lease *l
     job_wait(job);
     cli_complain("%s: %s", argv[0], strerror(error));
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
+}
+
+static bool exists_in(const char *directory, int length, const char *program) {
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%.*s%s%s", length, directory, length > 0 ? "/" : "", program);
+
+    return n >= (int) sizeof(path) || access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+int job_check(const char *program) {
+    const char *path = getenv("PATH");
+    bool found = !*program ? false : strchr(program, '/') ? exists_in("", 0, program) : !path;
+
+    for (const char *at = path; at && *program && !found && !strchr(program, '/');) {
+        size_t length = strcspn(at, ":");
+        found = exists_in(at, (int) length, program);
+        at = at[length] ? at + length + 1 : NULL;
+    }
+    if (found)
+        return 0;
+    cli_complain("%s: %s", program, strerror(ENOENT));
+    return STATUS_NOT_FOUND;
 }
 
 void job_signal(const struct job *job, int number) {

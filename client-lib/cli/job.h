@@ -25,6 +25,9 @@ enum job_group {
 int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, uint64_t id,
               enum job_group group, const sigset_t *mask);
 
+/* 0 if there is a program of this name, as execvp(3) finds it, or STATUS_NOT_FOUND, reported. */
+int job_check(const char *program);
+
 /* Sends the signal to the whole group of a job that has its own. */
 void job_signal(const struct job *job, int number);
 

@@ -37,8 +37,11 @@ static const char usage[] =
     "124 waited too long; 125 the lease was lost and COMMAND stopped; 126, 127 COMMAND can't be run.\n";
 
 const char *cli_socket_path(const struct cli *cli) {
-    const char *path = cli->socket_path ? cli->socket_path : secure_getenv("REDLOCK_SOCKET");
-    return path ? path : REDLOCK_DEFAULT_SOCKET;
+    const char *path = secure_getenv("REDLOCK_SOCKET");
+
+    if (cli->socket_path)
+        return cli->socket_path;
+    return path && *path ? path : REDLOCK_DEFAULT_SOCKET;
 }
 
 int cli_connect(const struct cli *cli, struct redlock **ret) {
@@ -103,15 +106,15 @@ static int read_options(struct cli *cli, int argc, char **argv, int *at) {
             return STATUS_DONE;
         }
         if (strcmp(word, "--socket") == 0) {
-            if (++*at == argc) {
-                cli_complain("--socket: expected PATH; see 'redlock --help'");
-                return STATUS_USAGE;
-            }
-            cli->socket_path = argv[*at];
+            cli->socket_path = ++*at < argc ? argv[*at] : "";
         } else if (strncmp(word, "--socket=", strlen("--socket=")) == 0) {
             cli->socket_path = word + strlen("--socket=");
         } else {
             cli_complain("unknown option '%s'; see 'redlock --help'", word);
+            return STATUS_USAGE;
+        }
+        if (cli->socket_path && !*cli->socket_path) {
+            cli_complain("--socket: expected PATH; see 'redlock --help'");
             return STATUS_USAGE;
         }
     }

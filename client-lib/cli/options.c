@@ -87,12 +87,12 @@ bool options_grace_fits(int64_t grace_ms, int64_t ttl_ms) {
     return false;
 }
 
-static bool read_number(const char *what, const char *text, uint64_t *ret) {
+static bool read_number(const char *what, const char *text, const char *expected, uint64_t *ret) {
     char *end;
     unsigned long long number = strtoull(text, &end, 10);
 
     if (!is_digit(text[0]) || *end != '\0' || number == 0 || number >= 1ULL << 53) {
-        cli_complain("%s %s: expected a number as 'redlock acquire' prints it", what, text);
+        cli_complain("%s %s: expected %s", what, text, expected);
         return false;
     }
     *ret = number;
@@ -133,7 +133,9 @@ static bool read_value(const struct options_row *row, const char *what, const ch
     case OPTIONS_STATUS:
         return read_status(what, text, row->value);
     case OPTIONS_NUMBER:
-        return read_number(what, text, row->value);
+        return read_number(what, text, "a number as 'redlock acquire' prints it", row->value);
+    case OPTIONS_COUNT:
+        return read_number(what, text, "a number above 0", row->value);
     }
     return false;
 }

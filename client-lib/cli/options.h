@@ -13,6 +13,7 @@ enum options_kind {
                          is seconds */
     OPTIONS_STATUS,   /* int: an exit status */
     OPTIONS_NUMBER,   /* uint64_t from 1 to 2^53-1: an id or a token */
+    OPTIONS_COUNT,    /* the same: how many */
 };
 
 enum { OPTIONS_ROWS_MAX = 24 };

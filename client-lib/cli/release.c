@@ -94,7 +94,7 @@ static int end_holder(pid_t pid) {
         complain_of_holder(pid, name);
         return STATUS_USAGE;
     }
-    if (syscall(SYS_pidfd_send_signal, fd.fd, SIGTERM, NULL, 0) < 0)
+    if (syscall(SYS_pidfd_send_signal, fd.fd, CLI_RELEASE_SIGNAL, NULL, 0) < 0)
         return report_failure(pid, errno);
     if (poll(&fd, 1, TIMEOUT_MS) > 0)
         return STATUS_DONE;

@@ -74,7 +74,7 @@ static int read_command(struct run_options *options, int argc, char **argv) {
 }
 
 int run_options_read(struct run_options *options, int argc, char **argv) {
-    int64_t linger_ms = -1;
+    int64_t linger_ms = -1, max_hold_ms = -1;
     bool verbose = false;
 
     *options = (struct run_options){
@@ -85,7 +85,7 @@ int run_options_read(struct run_options *options, int argc, char **argv) {
     const struct options_row rows[] = {
         OPTIONS_ACQUIRE_ROWS(&options->request, &options->conflict_status, &options->quiet),
         {"grace", 0, OPTIONS_DURATION, &options->grace_ms},
-        {"max-hold", 0, OPTIONS_DURATION, &options->request.max_hold_ms},
+        {"max-hold", 0, OPTIONS_DURATION, &max_hold_ms},
         {"min-hold", 0, OPTIONS_DURATION, &options->request.cooldown_ms},
         {"linger", 0, OPTIONS_DURATION, &linger_ms},
         {"command", 'c', OPTIONS_TEXT, &options->shell_text},
@@ -99,6 +99,11 @@ int run_options_read(struct run_options *options, int argc, char **argv) {
         return status;
     if (verbose)
         cli_be_verbose();
+    if (max_hold_ms == 0) { /* in the request it would mean none */
+        cli_complain("--max-hold 0: expected 100 ms or more");
+        return 1 + STATUS_USAGE;
+    }
+    options->request.max_hold_ms = max_hold_ms < 0 ? 0 : max_hold_ms;
     if (linger_ms >= 0)
         options->request.linger_ms = linger_ms;
     options->linger_may_shrink = linger_ms < 0;

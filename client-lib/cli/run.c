@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "guard.h"
+#include "job.h"
 #include "run-options.h"
 #include "signal-relay.h"
 
@@ -44,5 +45,9 @@ int cli_run(const struct cli *cli, int argc, char **argv) {
         return status - 1;
     if (run.quiet)
         cli_be_quiet();
+    /* A lease for nothing would keep the other hosts from the work: with --min-hold for that time. */
+    status = run.shell_text ? 0 : job_check(run.command[0]);
+    if (status != 0)
+        return status;
     return run_guarded(cli, &run);
 }

@@ -84,7 +84,7 @@ static void read_signals(struct relay *relay) {
     }
 }
 
-/* The command has got the signals of the group already. */
+/* The command has got the signals of the group already, unless it has left the group. */
 static void pass_on(struct relay *relay) {
     sigset_t grouped;
 
@@ -93,8 +93,10 @@ static void pass_on(struct relay *relay) {
     relay->settle_ns = INT64_MAX;
     group_witness_ask(&relay->witness, &grouped);
     for (size_t i = 0; i < sizeof(relayed) / sizeof(relayed[0]); i++)
-        if (sigismember(&relay->unsettled, relayed[i]) == 1 && sigismember(&grouped, relayed[i]) == 0)
-            (void) guard_channel_send(relay->channel, GUARD_SIGNAL, relayed[i]);
+        if (sigismember(&relay->unsettled, relayed[i]) == 1)
+            (void) guard_channel_send(
+                relay->channel, sigismember(&grouped, relayed[i]) == 1 ? GUARD_GROUP_SIGNAL : GUARD_SIGNAL,
+                relayed[i]);
     (void) sigemptyset(&relay->unsettled);
 }
 
@@ -162,6 +164,7 @@ static int read_channel(struct relay *relay) {
         return end_like(relay, message.value);
     case GUARD_GO:
     case GUARD_SIGNAL:
+    case GUARD_GROUP_SIGNAL:
         break;
     }
     return -1;

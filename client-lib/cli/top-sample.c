@@ -131,6 +131,8 @@ static void add_use(struct top_sample *sample, const struct metrics_text_sample 
         user->sessions = line->value;
     else if (strcmp(quota, "max_leases") == 0)
         user->leases = line->value;
+    else if (strcmp(quota, "max_extensions") == 0)
+        user->extensions = line->value;
     else if (strcmp(quota, "max_observations") == 0)
         user->observations = line->value;
     else if (strcmp(quota, "max_buffered_bytes") == 0)

@@ -38,7 +38,7 @@ struct top_sample_count {
 
 struct top_sample_user {
     char uid[TOP_SAMPLE_WORD_BYTES];
-    double sessions, leases, observations, buffered_bytes;
+    double sessions, leases, extensions, observations, buffered_bytes;
 };
 
 struct top_sample_node {

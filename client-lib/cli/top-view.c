@@ -170,10 +170,14 @@ static void print_nodes(const struct view *view) {
                        nodes[i].reason[0] ? "  " : "", nodes[i].reason);
 }
 
+/* A lease with the agent's usual ttl of 10 s needs 16 extensions a minute. */
+static double weight_of(const struct top_sample_user *user) {
+    return user->sessions + user->leases + user->extensions / 16 + user->observations;
+}
+
 static int compare_users(const void *one, const void *other) {
     const struct top_sample_user *a = one, *b = other;
-    double a_weight = a->leases + a->sessions + a->observations,
-           b_weight = b->leases + b->sessions + b->observations;
+    double a_weight = weight_of(a), b_weight = weight_of(b);
 
     return (a_weight < b_weight) - (a_weight > b_weight);
 }
@@ -187,11 +191,12 @@ static void print_users(const struct view *view) {
         return;
     memcpy(users, view->now->users, n * sizeof(users[0]));
     qsort(users, n, sizeof(users[0]), compare_users);
-    (void) fprintf(view->output, "\n%-16s %10s %10s %10s %10s\n", "UID", "SESSIONS", "LEASES", "OBSERVED",
-                   "BUFFERED");
+    (void) fprintf(view->output, "\n%-16s %10s %10s %10s %10s %10s\n", "UID", "SESSIONS", "LEASES",
+                   "EXTEND/min", "OBSERVED", "BUFFERED");
     for (unsigned i = 0; i < n && i < USERS_SHOWN; i++)
-        (void) fprintf(view->output, "%-16s %10.0f %10.0f %10.0f %8.0f K\n", users[i].uid, users[i].sessions,
-                       users[i].leases, users[i].observations, users[i].buffered_bytes / 1024);
+        (void) fprintf(view->output, "%-16s %10.0f %10.0f %10.0f %10.0f %8.0f K\n", users[i].uid,
+                       users[i].sessions, users[i].leases, users[i].extensions, users[i].observations,
+                       users[i].buffered_bytes / 1024);
     if (n > USERS_SHOWN)
         (void) fprintf(view->output, "and %u others\n", n - USERS_SHOWN);
 }

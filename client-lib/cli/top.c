@@ -110,10 +110,16 @@ static int take_sample(struct top *top) {
 
 /* --- keys and signals --- */
 
-/* Stops, as Ctrl-Z does. */
+/* Stops, as Ctrl-Z does by default: not without a shell that could continue the job. */
 static void stop(struct top *top) {
+    sigset_t set;
+
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGTSTP);
     top_screen_end(&screen);
-    (void) kill(getpid(), SIGSTOP);
+    (void) raise(SIGTSTP);
+    (void) sigprocmask(SIG_UNBLOCK, &set, NULL);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
     top->is_screen = top_screen_begin(&screen);
 }
 
@@ -233,7 +239,7 @@ int cli_top(const struct cli *cli, int argc, char **argv) {
         "second before it. What other users have is shown as in 'redlock leases' and 'redlock metrics'.\n";
     uint64_t count = 0;
     bool once = false;
-    const struct options_row rows[] = {{"count", 'n', OPTIONS_NUMBER, &count},
+    const struct options_row rows[] = {{"count", 0, OPTIONS_COUNT, &count},
                                        {"once", 0, OPTIONS_FLAG, &once}};
 
     int status = options_read(rows, 2, true, usage, argc, argv);

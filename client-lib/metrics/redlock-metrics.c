@@ -67,7 +67,7 @@ static int64_t now_ns(void) {
 static const char *agent_path(const char *option) {
     const char *path = option ? option : getenv("REDLOCK_SOCKET");
 
-    return path ? path : REDLOCK_DEFAULT_SOCKET;
+    return path && *path ? path : REDLOCK_DEFAULT_SOCKET;
 }
 
 /* --- clients --- */

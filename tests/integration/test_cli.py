@@ -109,7 +109,13 @@ def test_arguments():
         equal(run(*words, "b\u00e4\x1b", "c"),
               (64, "", "redlock: %s: unexpected argument 'b\u00e4?'; see 'redlock %s --help'\n" %
                (words[0], words[0])), "64: a surplus argument of %s, which is named" % words[0])
-    equal(run("run", "a", "--", "-n")[0], 69, "behind -- the command may begin with a dash")
+    equal(run("run", "a", "--", "-n"), (127, "", "redlock: -n: No such file or directory\n"),
+          "behind -- the command may begin with a dash")
+    for words, what in ((["run", "--max-hold", "0", "a", "true"], "--max-hold 0: expected 100 ms or more"),
+                        (["top", "--count", "x"], "--count x: expected a number above 0"),
+                        (["--socket", "", "status"], "--socket: expected PATH; see 'redlock --help'"),
+                        (["--socket=", "status"], "--socket: expected PATH; see 'redlock --help'")):
+        equal(run(*words), (64, "", "redlock: %s\n" % what), "64: " + " ".join(words))
     for words in (["--bless", "a"], ["a", "--bless"], ["--json", "--bless", "a"],
                   ["--bless", "--json", "a"]):
         equal(lab.redlock_run(agent, "nodes", *words), (0, "", ""), "nodes " + " ".join(words))
@@ -444,6 +450,45 @@ def test_acquire_for():
           "--signal: the process gets the signal when the lease is lost")
 
 
+def test_acquire_in_a_service():
+    """A service manager sends SIGTERM to all processes of a service: the script may work on."""
+    script = lab.spawn(["sleep", "100"])
+    _, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "serving")
+    holder = int(out.split()[2])
+    os.kill(holder, signal.SIGTERM)
+    extensions = agent.status()["extensions"]
+    lab.wait_for(lambda: agent.status()["extensions"] > extensions, 10, what="an extension")
+    equal(lab.redlock_run(agent, "check", "serving")[0], 0, "the lease outlives SIGTERM to its holder,")
+    script.kill()
+    script.wait()
+    lab.wait_for(lambda: lab.redlock_run(agent, "check", "serving")[0] == 1, what="the release")
+    ok(not lab.alive(holder), "and ends with the script")
+    script = lab.spawn(["sleep", "100"])
+    _, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "serving")
+    os.kill(int(out.split()[2]), signal.SIGTERM)
+    equal(lab.redlock_run(agent, "release", "serving")[0], 0, "redlock release ends it all the same")
+    if os.getuid() == 0:
+        process = subprocess.run([lab.REDLOCK, "acquire", "--for", str(script.pid), "--signal", "TERM", "x"],
+                                 user=65534, capture_output=True, text=True)
+        ok(process.returncode == 77 and "belongs to another user" in process.stderr,
+           "77: --signal to a process of another user: " + process.stderr.strip())
+    script.kill()
+
+
+def test_empty_socket():
+    process = subprocess.run([lab.REDLOCK, "status"], env=dict(os.environ, REDLOCK_SOCKET=""),
+                             capture_output=True, text=True)
+    ok(process.returncode == 69 and "/redlockd.sock: no agent there" in process.stderr,
+       "an empty REDLOCK_SOCKET counts as unset: " + process.stderr.strip())
+
+
+def test_missing_command():
+    """Found missing before the request: the name does not cool for nothing."""
+    equal(lab.redlock_run(agent, "run", "-n", "--min-hold", "30s", "nightly", "--", "no-such-command"),
+          (127, "", "redlock: no-such-command: No such file or directory\n"), "127: no such command")
+    equal(lab.redlock_run(agent, "run", "-n", "nightly", "--", "true")[0], 0, "and the name is free")
+
+
 def test_acquire_detached():
     """The background process keeps no descriptor of its caller's, and finds the next agent by a relative
     path."""
@@ -695,6 +740,8 @@ def test_check():
     status, out, _ = lab.redlock_run(full, "check", "--lease", "held")
     ok(status == 0 and out.endswith("; the lease is held, so a majority of them answers\n"),
        "check --lease of a held name: " + out.strip())
+    equal(lab.redlock_run(full, "check", "--timeout", "1s", "--lease", "held")[0], 0,
+          "also within a short time-out")
     client.call("RELEASE", grant["id"])
     client.close()
     for node in own:
@@ -803,7 +850,8 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
      test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
-     test_parent_death, test_acquire_for, test_acquire_detached,
+     test_parent_death, test_acquire_for, test_acquire_in_a_service, test_empty_socket,
+     test_missing_command, test_acquire_detached,
      test_acquire_without_null_device, test_columns, test_release,
      test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
      test_grace_at_an_older_agent, test_check_without_release, test_listings)

@@ -345,6 +345,18 @@ def test_hooks_that_hang():
     equal(holder.stop(), 0, "a second signal ends all waiting")
 
 
+def test_hook_until_the_end():
+    """A leader's hook that runs for the whole lead ends by SIGTERM, which is no failure of it."""
+    log = lab.path("whole")
+    holder = Holder("--exec-leader", "touch %s; exec sleep 1000" % log, "--exec-follower", "exit 3", "whole")
+    holder.ready()
+    lab.wait_for(lambda: os.path.exists(log), what="the leader's hook")
+    equal(holder.stop(), 0, "a hook that runs until the end")
+    equal([line for line in holder.errors().split("\n") if "hook" in line],
+          ["redlock: whole: the hook of --exec-follower failed: exit status 3"],
+          "only the other hook's failure is reported")
+
+
 def test_signal_after_loss():
     """The first signal counts as the first one also when the lease was lost before."""
     victim = lab.Agent(nodes)
@@ -451,5 +463,5 @@ main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, tes
      test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
      test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
-     test_hooks_that_hang, test_signal_after_loss, test_without_reader,
+     test_hooks_that_hang, test_hook_until_the_end, test_signal_after_loss, test_without_reader,
      test_watchdog, test_settings, test_linger_above_max_ttl)

@@ -164,6 +164,7 @@ def stress(number, ends, problems, counts):
     chance = random.Random(number)
     client = agent.client(3, timeout=60)
     held = client.acquire("keep-%d" % number)
+    wait_stored(client)  # a slow manager gets the connection after the reply
 
     def expect(good, *what):
         if not good:

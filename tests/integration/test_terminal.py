@@ -12,7 +12,7 @@ import subprocess
 import termios
 
 import lab
-from tap import SCALE, equal, main, skip
+from tap import SCALE, equal, main, ok, skip
 
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, lab.UNHURRIED)
@@ -280,6 +280,23 @@ def test_a_command_that_handles_signals():
     terminal.close()
 
 
+def test_a_command_that_leaves_the_group():
+    """timeout(1) makes a process group of its own, which is not the terminal's."""
+    terminal = Terminal(kinds("left")[1])
+    for what, interrupt in (("Ctrl-C", lambda group: terminal.send(CTRL_C)),
+                            ("a signal to the job", lambda group: os.killpg(group, signal.SIGTERM)),
+                            ("a signal to redlock", lambda group: os.kill(group, signal.SIGTERM))):
+        terminal.line("lock timeout 60 bash -c 'trap \"echo caught; exit 5\" INT TERM; echo ready; "
+                      "while :; do sleep .1; done'; echo status $?")
+        terminal.expect("ready\r\n")
+        interrupt(os.tcgetpgrp(terminal.fd))
+        terminal.expect("caught\r\n")
+        terminal.expect("status 5\r\n")
+        ok(True, "a command that left the job's group: it gets %s" % what)
+        terminal.prompt()
+    terminal.close()
+
+
 def test_job_control():
     def stop_and_go(terminal):
         terminal.line("lock sh -c 'echo ready; read line; echo got $line'")
@@ -413,5 +430,5 @@ def test_terminal_closes():
     beside("it leads the terminal's session", leader, "c4")
 
 
-main(test_pagers_and_pipes, test_interrupt, test_a_command_that_handles_signals, test_job_control,
-     test_programs, test_terminal_closes)
+main(test_pagers_and_pipes, test_interrupt, test_a_command_that_handles_signals,
+     test_a_command_that_leaves_the_group, test_job_control, test_programs, test_terminal_closes)

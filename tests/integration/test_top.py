@@ -63,7 +63,8 @@ def test_blocks():
         ok(re.search(r"BUSY [\d.]+/s", text), "rejections by their word")
         ok(re.search(r"(?m)^loop lag p99 +front [\d.]+ ms, keeper-0 ", text), "the lag of the threads")
         equal(sorted(re.findall(r"(?m)^([abc]) +voting ", text)), ["a", "b", "c"], "the nodes")
-        ok(re.search(r"(?m)^%d +\d+ +\d+ +0 +\d+ K$" % os.getuid(), text), "the users' use")
+        ok(re.search(r"(?m)^%d +\d+ +\d+ +[1-9]\d* +0 +\d+ K$" % os.getuid(), text),
+           "the users' use, with the extensions that their leases need")
         rows = re.findall(r"(?m)^\S+ m?s +(\w+) +(\d+) +\d+ +\d+  (\S+)$", text)
         equal([row for row in rows if row[2] == "held/1"], [("held", str(os.getpid()), "held/1")],
               "a lease that is held")
@@ -81,7 +82,8 @@ def test_blocks():
 
 def test_arguments():
     equal(lab.redlock_run(agent, "top", "x")[0], 64, "an argument is wrong usage")
-    equal(lab.redlock_run(agent, "top", "--count", "0")[0], 64, "no block, too")
+    equal(lab.redlock_run(agent, "top", "--count", "0"),
+          (64, "", "redlock: --count 0: expected a number above 0\n"), "no block, too")
     status, _, errors = lab.redlock_run(agent, "top", "--help")
     equal((status, errors), (0, ""), "--help")
     none = subprocess.run([lab.REDLOCK, "--socket", lab.path("none"), "top", "--once"], capture_output=True,
@@ -115,17 +117,39 @@ def test_other_user():
 # --- on a terminal ---
 
 class Screen:
-    def __init__(self, rows=24, columns=80):
-        """What a terminal of this size shows, as far as `top` uses it."""
+    def __init__(self, rows=24, columns=80, has_shell=False):
+        """What a terminal of this size shows, as far as `top` uses it. `has_shell`: top is a job there."""
         self.text, self.read = "", 0
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            if has_shell:
+                self._be_shell()
             for number_of in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP):
                 signal.signal(number_of, signal.SIG_DFL)
             lab.die_with_parent()
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execv(TOP[0], TOP)
         self.before = None
+
+    @staticmethod
+    def _be_shell():
+        """Returns in a child process, which has the terminal; the parent waits for its end."""
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            lab.wait_for(lambda: os.tcgetpgrp(0) == os.getpgrp(), what="the terminal")
+            return
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        lab.wait_for(lambda: os.getpgid(pid) == pid, what="the job's process group")
+        os.tcsetpgrp(0, pid)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    def job(self):
+        """The pid and the state of the shell's child."""
+        with open("/proc/%d/task/%d/children" % (self.pid, self.pid)) as file:
+            pid = file.read().split()[0]
+        with open("/proc/%s/stat" % pid) as file:
+            return int(pid), file.read().rsplit(")", 1)[1].split()[0]
 
     def expect(self, text):
         until = lab.now() + 15 * SCALE
@@ -196,10 +220,16 @@ def test_stop():
     screen.expect("grants")
     os.write(screen.fd, CTRL_Z)
     screen.expect("\033[?1049l")
-    _, stopped = os.waitpid(screen.pid, os.WUNTRACED)
-    ok(os.WIFSTOPPED(stopped), "Ctrl-Z stops it, with the terminal restored")
-    equal(screen.modes(), termios.ICANON | termios.ECHO, "modes, too")
-    os.kill(screen.pid, signal.SIGCONT)
+    screen.expect("\033[?1049h")
+    os.write(screen.fd, b"q")
+    equal(screen.end(), 0, "Ctrl-Z without a shell, which could continue it: it goes on")
+    screen = Screen(has_shell=True)
+    screen.expect("grants")
+    os.write(screen.fd, CTRL_Z)
+    screen.expect("\033[?1049l")
+    lab.wait_for(lambda: screen.job()[1] == "T", what="the stop")
+    equal(screen.modes(), termios.ICANON | termios.ECHO, "Ctrl-Z stops it, with the terminal restored")
+    os.kill(screen.job()[0], signal.SIGCONT)
     screen.expect("\033[?1049h")
     screen.expect("grants")
     os.write(screen.fd, b"q")
