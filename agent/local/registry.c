@@ -336,24 +336,27 @@ static void expect_neighbours(const struct registry *registry, uint32_t item) {
     prefetch(pool_at(&registry->requests, third), sizeof(struct request));
 }
 
+static void do_due(struct registry *registry, struct request *request, instant_ns now_ns) {
+    if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
+        deadline_passed(registry, request, now_ns);
+    else if (request->unwanted && request->session && now_ns >= request->answer_by_ns)
+        restore_answer_release(registry, request, now_ns);
+    else if (request_is_lingering(request) && now_ns >= request->linger_until_ns)
+        stop_lingering(registry, request, now_ns);
+    else if (request->state == REQUEST_HELD && request->session && now_ns >= request->read_until_ns)
+        reading_ended(registry, request, now_ns);
+    else if (request->state == REQUEST_HELD && now_ns >= handoff_refresh_ns(request))
+        request_refresh_keys(registry, request);
+    else if (request->state == REQUEST_HELD)
+        request_set_held_due_after(registry, request, now_ns); /* extended since, or near its deadline */
+    else
+        wait_ended(registry, request, now_ns);
+}
+
 void registry_tick(struct registry *registry, instant_ns now_ns) {
-    while (timer_queue_earliest(&registry->due) <= now_ns) {
+    for (unsigned i = 0; i < REGISTRY_TICK_MAX && timer_queue_earliest(&registry->due) <= now_ns; i++) {
         uint32_t item = timer_queue_first(&registry->due);
-        struct request *request = pool_at(&registry->requests, item);
         expect_neighbours(registry, item);
-        if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
-            deadline_passed(registry, request, now_ns);
-        else if (request->unwanted && request->session && now_ns >= request->answer_by_ns)
-            restore_answer_release(registry, request, now_ns);
-        else if (request_is_lingering(request) && now_ns >= request->linger_until_ns)
-            stop_lingering(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD && request->session && now_ns >= request->read_until_ns)
-            reading_ended(registry, request, now_ns);
-        else if (request->state == REQUEST_HELD && now_ns >= handoff_refresh_ns(request))
-            request_refresh_keys(registry, request);
-        else if (request->state == REQUEST_HELD)
-            request_set_held_due_after(registry, request, now_ns); /* extended since, or near its deadline */
-        else
-            wait_ended(registry, request, now_ns);
+        do_due(registry, pool_at(&registry->requests, item), now_ns);
     }
 }

@@ -191,7 +191,9 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 
 void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* Does what is due: waits and deadlines that end. */
+/* Does what is due: waits and deadlines that end. At most so many in a tick: extensions that have come
+ * meanwhile are read before the next. */
+enum { REGISTRY_TICK_MAX = 256 };
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
 static inline instant_ns registry_due_ns(const struct registry *registry) {

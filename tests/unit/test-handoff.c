@@ -254,6 +254,24 @@ static void test_left(void) {
     is_int(harness.registry.requests.taken, 1, "the keeper confirms, and the lease is over");
 }
 
+/* Many waits of one session end at once: meanwhile others' extensions wait to be read. */
+static void test_many_ends(void) {
+    struct registry_ask brief = usual();
+
+    registry_harness_begin();
+    brief.wait_ms = 100;
+    for (unsigned i = 0; i < 3 * REGISTRY_TICK_MAX; i++)
+        (void) ask_with(&brief);
+    harness.now_ns += 200 * NS_PER_MS;
+    registry_tick(&harness.registry, harness.now_ns);
+    ok(harness.n_outcomes > 0 && harness.n_outcomes <= REGISTRY_TICK_MAX,
+       "a tick ends at most REGISTRY_TICK_MAX waits (%u)", harness.n_outcomes);
+    ok(registry_due_ns(&harness.registry) <= harness.now_ns, "the others are due at once");
+    for (unsigned i = 0; i < 4; i++)
+        registry_tick(&harness.registry, harness.now_ns);
+    is_int(harness.n_outcomes, 3 * REGISTRY_TICK_MAX, "and end in the next ticks");
+}
+
 int main(void) {
     test_handed_over();
     test_lost();
@@ -265,5 +283,6 @@ int main(void) {
     test_death();
     test_pages();
     test_left();
+    test_many_ends();
     return done_testing();
 }
