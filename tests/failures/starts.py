@@ -157,7 +157,7 @@ def store(starts):
     client = lab.Client(kept.socket_path, 3, timeout=BOUND_S)
     grant = client.acquire(starts.name() + "-kept", "WAIT", 4000)
     require(isinstance(grant, dict), "the kept lease: %s" % grant)
-    lab.wait_for(lambda: any(name.startswith("session-") for name in kept.names()), 5, "the stored session")
+    lab.wait_for(kept.sessions, 5, "the stored session")
     kept.kill()
     kept.prefix = starts.orders.prefix
     kept.begin()

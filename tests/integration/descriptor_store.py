@@ -2,11 +2,14 @@
 agent, as systemd does (sd_notify(3), FDSTORE=1)."""
 
 import array
+import contextlib
 import fcntl
 import os
 import select
 import socket
+import struct
 import sys
+import termios
 import threading
 
 import lab
@@ -23,6 +26,16 @@ os.environ["LISTEN_PID"] = str(os.getpid())
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 END_OF_MESSAGES = b"END"  # from this process to itself
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-"  # of names, for 6 bits each
+
+
+def name_of(session):
+    """The name of the session with this id in the store."""
+    return "".join(LETTERS[session >> shift & 63] for shift in (18, 12, 6, 0))
+
+
+def is_session(name):
+    return len(name) == 4 or name.startswith("session-")  # as former versions stored it
 
 
 class KeptAgent(lab.Agent):
@@ -31,6 +44,7 @@ class KeptAgent(lab.Agent):
     def __init__(self, nodes, config="", **options):
         self.store = []  # (name, descriptor)
         self.refuse = False
+        self.listener_name = "redlockd.socket"
         self.said = []
         self.lock = threading.Lock()
         self.notify_path = lab.path("manager.sock")
@@ -77,7 +91,7 @@ class KeptAgent(lab.Agent):
         """The manager drops a socket whose other end is closed."""
         poll = select.poll()
         for name, fd in self.store:
-            if name.startswith("session-"):
+            if is_session(name):
                 poll.register(fd, 0)
         gone = {fd for fd, events in poll.poll(0) if events & (select.POLLHUP | select.POLLERR)}
         for fd in gone:
@@ -89,6 +103,10 @@ class KeptAgent(lab.Agent):
             self._drop_hung_up()
             return sorted(name for name, fd in self.store)
 
+    def sessions(self):
+        """The names of the sessions' sockets and pages."""
+        return [name for name in self.names() if is_session(name)]
+
     def _read_all(self):
         """The manager reads all messages of an agent that has ended before it starts the next, as systemd
         does: a descriptor in an unread message is not in the store yet."""
@@ -98,12 +116,29 @@ class KeptAgent(lab.Agent):
         if not self.all_read.wait(20 * lab.SCALE):
             raise TimeoutError("the manager's thread does not read its messages")
 
+    @contextlib.contextmanager
+    def busy_manager(self):
+        """Meanwhile the manager reads nothing, and its queue takes no more."""
+        with self.lock, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"FILLER=1", self.notify_path)
+            lab.wait_for(lambda: self._unread_bytes() == 0, what="the manager's thread, which waits then")
+            sender.setblocking(False)
+            try:
+                while True:
+                    sender.sendto(b"FILLER=1", self.notify_path)
+            except BlockingIOError:
+                pass
+            yield
+
+    def _unread_bytes(self):
+        return struct.unpack("i", fcntl.ioctl(self.notify, termios.FIONREAD, bytes(4)))[0]
+
     def begin(self, *options):
         """Starts the agent without waiting until it is ready."""
         self._read_all()
         with self.lock:
             self._drop_hung_up()
-            passed = [("redlockd.socket", self.listener.fileno())] + self.store
+            passed = [(self.listener_name, self.listener.fileno())] + self.store
             high = [(name, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH + 5000)) for name, fd in passed]
         environment = dict(os.environ, NOTIFY_SOCKET=self.notify_path, LISTEN_FDS=str(len(high)),
                            LISTEN_FDNAMES=":".join(name for name, fd in high))

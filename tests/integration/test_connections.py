@@ -124,8 +124,7 @@ def test_store_that_cannot_be_reached():
        "a descriptor that the kernel rejects is sent again after a pause")
     ok(client.call("CHECK", grant["id"]) > 0, "and the lease is valid meanwhile")
     in_flight.land()
-    lab.wait_for(lambda: any(name.startswith("session-") for name in agent.names()),
-                 what="the session in the store")
+    lab.wait_for(agent.sessions, what="the session in the store")
     agent.kill()
     agent.start()
     ok(client.call("CHECK", grant["id"]) > 0, "later it is stored, and the next process continues it")

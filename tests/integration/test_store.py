@@ -2,6 +2,7 @@
 descriptors. The same under systemd: tests/systemd/test_units.py."""
 
 import array
+import fcntl
 import mmap
 import os
 import random
@@ -14,7 +15,8 @@ import threading
 import time
 
 import lab
-from descriptor_store import KeptAgent
+import pages
+from descriptor_store import HIGH, KeptAgent, is_session, name_of
 from tap import SCALE, begins, equal, main, note, ok, skip, within
 
 CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
@@ -41,7 +43,7 @@ def replace(signal=None):
 
 def session_name(client):
     """The name of the client's connection in the store."""
-    return "session-%016x" % client.call("CLIENT", "ID")
+    return name_of(client.call("CLIENT", "ID"))
 
 
 def wait_stored(*clients):
@@ -103,7 +105,7 @@ def test_waiting():
     impatient = agent.client()
     waited = lab.now()
     impatient.send("ACQUIRE", "line", "WAIT", 400)
-    lab.wait_for(lambda: len([n for n in agent.names() if n.startswith("session")]) >= 5, what="the store")
+    lab.wait_for(lambda: len(agent.sessions()) >= 5, what="the store")
     replace()
     begins(impatient.reply(), "TIMEOUT", "a wait ends after its time")
     within(lab.now() - waited, 0.4, 0.4 + 3 * lab.SCALE, "in seconds")
@@ -702,7 +704,7 @@ def test_child_has_connection():
         other.recv(1)
         os._exit(0)
     parent.recv(1)
-    lab.wait_for(lambda: any(name.startswith("session-") for name in agent.names()), what="the connection")
+    lab.wait_for(agent.sessions, what="the connection")
     agent.kill()
     os.kill(pid, 9)
     os.waitpid(pid, 0)
@@ -833,6 +835,124 @@ def test_store_is_tidy():
     ok(True, "a connection that lasts is stored")
     replace()
     equal(idle.call("PING"), "PONG", "and continues")
+
+
+def test_full_store():
+    """systemd passes all names in one string, and Linux executes no process with one of 131,072 bytes."""
+    clients = [agent.client(3) for _ in range(20)]
+    for client in clients:
+        page_of(client).close()
+    wait_stored(*clients)
+    names = [session_name(client) for client in clients]
+    lab.wait_for(lambda: sum(agent.names().count(name) for name in names) == 2 * len(names),
+                 what="the pages in the store")
+    unit = pages.read("units/redlockd.service.in")
+    most = int(re.search(r"^FileDescriptorStoreMax=(\d+)$", unit, re.M).group(1))
+    others = ["redlockd.socket"] + 4 * ledgers()
+    bytes_of = [len(name) + 1 for name in others + (most * names)[:most]]
+    within(len("LISTEN_FDNAMES=") + sum(bytes_of), 0, 131071, "the names of a full store, in bytes")
+    for client in clients:
+        client.close()
+
+
+def test_long_names():
+    """A former version stored sessions under longer names: these go on, and leave the store as any other."""
+    clients = [agent.client(3) for _ in range(2)]
+    page = page_of(clients[0])
+    grants = [client.acquire("long-name-%d" % i, "TTL", 5000) for i, client in enumerate(clients)]
+    wait_stored(*clients)
+    lab.wait_for(lambda: agent.names().count(session_name(clients[0])) == 2, what="the page in the store")
+    long_names = {session_name(client): "session-%016x" % client.call("CLIENT", "ID") for client in clients}
+    with agent.lock:
+        agent.store = [(long_names.get(name, name), fd) for name, fd in agent.store]
+    names = list(long_names.values())
+    for what in "the next process", "and the one after it":
+        replace()
+        ok(all(client.call("CHECK", grant["id"]) > 0 and quiet(client)
+               for client, grant in zip(clients, grants)), "%s continues sessions with long names" % what)
+    lab.wait_for(lambda: struct.unpack_from("<Qq", page, 64 + 16 * grants[0]["slot"])[1] >
+                 grants[0]["deadline"] + 10**9, what="the new deadline in the page")
+    page_of(clients[1]).close()
+    lab.wait_for(lambda: [agent.names().count(name) for name in names] == [2, 2], what="the second page")
+    ok(True, "a page gets the name of its session")
+    replace()
+    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grant in zip(clients, grants)),
+       "session and page continue")
+    for client in clients:
+        client.close()
+    lab.wait_for(lambda: not set(names) & set(agent.names()), what="the end in the store")
+    page.close()
+
+
+def test_no_room():
+    """Room for one more name: what is stored is as much as the next process can be executed with."""
+    first = agent.client(3)
+    grant = first.acquire("with-room", "TTL", 5000)
+    wait_stored(first)
+    name, long_name = session_name(first), "session-%016x" % first.call("CLIENT", "ID")
+    with agent.lock:
+        fd = [fd for other, fd in agent.store if other == name][0]
+        agent.store = [(long_name if other == name else other, fd) for other, fd in agent.store]
+        while sum(len(other) + 1 for other, fd in agent.store if is_session(other)) <= 126976 - 25 - 5:
+            agent.store.append((long_name, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)))
+    replace()
+    clients = [agent.client(3) for _ in range(12)]
+    for i, client in enumerate(clients):
+        client.acquire("without-room-%d" % i)
+    ok("can't store it: the store is full; it ends with this agent" in agent.log_text(), "the log has it")
+    stored = sum(session_name(client) in agent.names() for client in clients)
+    within(stored, 1, 11, "sessions for whose names there is room are stored")
+    replace()
+    ok(first.call("CHECK", grant["id"]) > 0, "the next process can be executed, and continues the first")
+    for client in clients:
+        client.close()
+    late = agent.client(3)
+    late.acquire("late")
+    first.close()
+    wait_stored(late)
+    ok(True, "a session that had no room is stored when there is some")
+    late.close()
+
+
+def test_socket_name():
+    """FileDescriptorName= of the socket may look like a session's name."""
+    agent.listener_name = "main"
+    replace()
+    equal(agent.client().call("PING"), "PONG", "an agent whose socket has a name of four letters serves")
+    agent.listener_name = "redlockd.socket"
+    replace()
+
+
+def ids_after(client):
+    """The ids of this session and of 20 more in turn, while the manager reads nothing. None if the agent
+    waits for the manager with its status, which it sends every ten seconds."""
+    with agent.busy_manager():
+        ids = []
+        try:
+            for _ in range(20):
+                ids.append(client.call("CLIENT", "ID"))
+                client.call("QUIT")
+                client.close()
+                client = agent.client(timeout=2)
+        except TimeoutError:
+            return None
+        client.close()
+    return ids
+
+
+def test_name_in_use():
+    """While the manager has not removed a session, its name is no other session's: the next process would
+    mistake one for the other."""
+    for _ in range(3):
+        client = agent.client(3, timeout=2)
+        client.acquire("named")
+        wait_stored(client)
+        ids = ids_after(client)
+        if ids:
+            break
+    equal(len({one % 2**20 for one in ids}), 1, "sessions in turn have one slot")
+    ok(name_of(ids[0]) not in map(name_of, ids[1:]), "but not the name of the one to be removed")
+    lab.wait_for(lambda: name_of(ids[0]) not in agent.names(), what="the removal")
 
 
 def test_many():
@@ -980,10 +1100,10 @@ def test_without_manager():
 
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
-     test_risk_without_quorum, test_page,
-     test_unread_answers, test_wait_behind_wait, test_unread_output, test_full_nodes,
-     test_observers, test_greetings, test_client_dies_meanwhile,
-     test_child_has_connection, test_page_without_owner, test_not_stored, test_resumed_elsewhere,
-     test_repeated_resume, test_continued_resume, test_cooldown, test_other_version, test_host_changed,
-     test_store_is_tidy, test_many, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl,
-     test_without_manager, test_exactly_once, test_hand_offs, test_token_late)
+     test_risk_without_quorum, test_page, test_unread_answers, test_wait_behind_wait, test_unread_output,
+     test_full_nodes, test_observers, test_greetings, test_client_dies_meanwhile, test_child_has_connection,
+     test_page_without_owner, test_not_stored, test_resumed_elsewhere, test_repeated_resume,
+     test_continued_resume, test_cooldown, test_other_version, test_host_changed, test_store_is_tidy,
+     test_full_store, test_long_names, test_no_room, test_socket_name, test_name_in_use, test_many,
+     test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager, test_exactly_once,
+     test_hand_offs, test_token_late)

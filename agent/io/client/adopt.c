@@ -46,11 +46,13 @@ static void restore_sessions(struct conn_table *table, const struct ledger_reade
         table->generation = generation_latest(table->generation, reader->header->session_generation);
     for (size_t i = 0; i < inherited->n_sessions; i++) {
         struct inherited_fds_session *fds = &inherited->sessions[i];
+        uint32_t slot = (uint32_t) (fds->stored.id & LEDGER_SLOT_MASK);
         struct ledger_reader_session_view view;
 
-        if (!reader || !ledger_reader_session(reader, (uint32_t) (fds->id & LEDGER_SLOT_MASK), &view) ||
-            view.id != fds->id || !conn_adopt(table, fds, &view))
-            fd_store_drop(table->store, fds->id);
+        fd_store_inherit(table->store, &fds->stored);
+        if (!reader || !ledger_reader_session(reader, slot, &view) ||
+            !fd_store_is_of(&fds->stored, view.id) || !conn_adopt(table, fds, &view))
+            fd_store_drop(table->store, &fds->stored);
     }
 }
 
@@ -145,7 +147,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
     struct spare spare = {0};
     bool continues = adopt->former.memory;
 
-    int r = fd_store_new(&adopt->store);
+    int r = fd_store_new(inherited->n_sessions, &adopt->store);
     if (r >= 0)
         r = ledger_memory_new(&size, local->identity.agent, local->identity.host, inherited, &adopt->ledger,
                               &adopt->memory);

@@ -78,7 +78,7 @@ bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
         return false;
     }
     conn->session.requester.page = page;
-    conn_store_adopt(conn);
+    conn_store_adopt(conn, &fds->stored);
     if (!page && fds->page_fd >= 0)
         conn_store_replace(conn); /* the client never received the page: another one may follow */
     restore_state(conn, view);

@@ -90,8 +90,8 @@ struct conn {
     size_t charged_bytes; /* in the quota */
 
     /* conn-store.c */
-    bool stored;     /* the service manager has a copy of the socket */
-    int own_page_fd; /* to be stored; -1: none */
+    struct fd_store_session stored; /* count: 0 until the service manager has a copy of the socket */
+    int own_page_fd;                /* to be stored; -1: none */
     instant_ns store_due_ns;
     struct list unstored_link;
 };

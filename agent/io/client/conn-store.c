@@ -7,6 +7,7 @@
 enum { STORE_AFTER_MS = 1000 /* most connections without a lease are closed before */ };
 
 void conn_store_init(struct conn *conn) {
+    conn->stored = (struct fd_store_session){.id = conn->id};
     conn->own_page_fd = -1;
     list_init(&conn->unstored_link);
 }
@@ -41,9 +42,10 @@ void conn_store_urge(struct conn *conn) {
         move_to_front(conn);
 }
 
-void conn_store_adopt(struct conn *conn) {
+void conn_store_adopt(struct conn *conn, const struct fd_store_session *stored) {
     list_unlink(&conn->unstored_link);
-    conn->stored = true;
+    conn->stored.long_name = stored->long_name;
+    conn->stored.count = stored->count;
 }
 
 void conn_store_add_page(struct conn *conn, int page_fd) {
@@ -52,12 +54,11 @@ void conn_store_add_page(struct conn *conn, int page_fd) {
 }
 
 bool conn_store_remove(struct conn *conn) {
-    bool stored = conn->stored;
+    bool stored = conn->stored.count > 0;
 
     list_unlink(&conn->unstored_link);
     if (stored)
-        fd_store_drop(conn->table->store, conn->id);
-    conn->stored = false;
+        fd_store_drop(conn->table->store, &conn->stored);
     return stored;
 }
 
@@ -68,12 +69,11 @@ void conn_store_replace(struct conn *conn) {
 
 /* 0 when the manager has the socket and the page, or a negative errno of fd_store_put(). */
 static int put(struct conn *conn) {
-    int r = conn->stored ? 0 : fd_store_put(conn->table->store, conn->id, conn->fd);
+    int r = conn->stored.count > 0 ? 0 : fd_store_put(conn->table->store, &conn->stored, conn->fd);
 
-    conn->stored |= r == 0;
     if (r < 0 || conn->own_page_fd < 0)
         return r;
-    r = fd_store_put(conn->table->store, conn->id, conn->own_page_fd);
+    r = fd_store_put(conn->table->store, &conn->stored, conn->own_page_fd);
     if (r < 0)
         return r;
     (void) close(conn->own_page_fd);
@@ -95,8 +95,8 @@ static void try_store(struct conn *conn, instant_ns now_ns) {
     if (r < 0)
         log_limit_write(&table->logs[CONN_LOG_STORE], now_ns,
                         "session of process %ld: can't store it: %s; it ends with this agent",
-                        (long) conn->session.pid, strerror(-r));
-    if (r == -ETOOMANYREFS || r == -ECONNREFUSED || r == -ENOENT)
+                        (long) conn->session.pid, r == -E2BIG ? "the store is full" : strerror(-r));
+    if (r == -E2BIG || r == -ETOOMANYREFS || r == -ECONNREFUSED || r == -ENOENT)
         table->store_retry_ns = now_ns + FD_STORE_RETRY_LATER_MS * NS_PER_MS;
     else
         list_unlink(&conn->unstored_link);

@@ -13,8 +13,8 @@ void conn_store_add(struct conn *conn, instant_ns now_ns);
 /* Moves the connection to the front of the queue: it has state that would be lost with the connection. */
 void conn_store_urge(struct conn *conn);
 
-/* The manager has the socket already. */
-void conn_store_adopt(struct conn *conn);
+/* The manager has the socket already, and the page if there is one. */
+void conn_store_adopt(struct conn *conn, const struct fd_store_session *stored);
 
 /* The manager closes its copies, and gets the socket again, without a page. */
 void conn_store_replace(struct conn *conn);

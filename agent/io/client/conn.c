@@ -383,6 +383,10 @@ void conn_find_rules(struct session *session) {
     free(groups);
 }
 
+static uint64_t make_id(uint32_t index, uint32_t generation) {
+    return (uint64_t) generation << SESSION_SLOT_BITS | index;
+}
+
 int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer, uint32_t index,
               uint32_t generation, struct conn **ret) {
     struct conn_slot *slot = pool_at(&table->slots, index);
@@ -396,7 +400,7 @@ int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *
         return -ENOMEM;
     }
     *slot = (struct conn_slot){.pool_link = slot->pool_link, .generation = generation, .conn = conn};
-    conn->id = (uint64_t) generation << SESSION_SLOT_BITS | index;
+    conn->id = make_id(index, generation);
     conn->slot = index;
     init(conn, table, fd, pid_fd);
     session_init(&conn->session, local, conn->id, peer->pid, peer->uid);
@@ -416,6 +420,20 @@ int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *
     return 0;
 }
 
+/* A former session of the slot may still be in the store: the new one must not have its name there. A slot
+ * has 16 names. Each process leaves one of them at most, so one is free. */
+static uint32_t new_generation(struct conn_table *table, uint32_t index) {
+    const struct conn_slot *slot = pool_at(&table->slots, index);
+    uint32_t generation = generation_next(generation_latest(slot->generation, table->generation));
+
+    for (unsigned tries = 1; tries < 16 && table->store; tries++) {
+        if (!fd_store_is_dropping(table->store, make_id(index, generation)))
+            break;
+        generation = generation_next(generation);
+    }
+    return generation;
+}
+
 int conn_new(struct conn_table *table, int fd, int pid_fd, const struct ucred *peer) {
     uint32_t index = pool_take(&table->slots);
     struct conn *conn;
@@ -425,9 +443,7 @@ int conn_new(struct conn_table *table, int fd, int pid_fd, const struct ucred *p
         cleanup_close(&pid_fd);
         return -EUSERS;
     }
-    uint32_t before = ((struct conn_slot *) pool_at(&table->slots, index))->generation;
-    uint32_t generation = generation_latest(before, table->generation);
-    int r = conn_make(table, fd, pid_fd, peer, index, generation_next(generation), &conn);
+    int r = conn_make(table, fd, pid_fd, peer, index, new_generation(table, index), &conn);
     if (r < 0)
         return r;
     session_note_work(&conn->session, WORK_SHARE_CONNECTION, clock_now_ns());

@@ -1,31 +1,40 @@
 #include "io/restart/inherited-fds.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "io/restart/fd-store.h"
-
-/* The number after the prefix; false for another name. */
-static bool parse_name(const char *name, const char *prefix, uint64_t *ret) {
-    size_t length = strlen(prefix);
+/* The number of a ledger; false for another name. */
+static bool parse_ledger(const char *name, uint64_t *ret) {
+    const size_t length = strlen(FD_STORE_LEDGER);
     char *end;
 
-    if (strncmp(name, prefix, length) != 0)
+    if (strncmp(name, FD_STORE_LEDGER, length) != 0)
         return false;
     errno = 0;
     *ret = strtoull(name + length, &end, 16);
     return errno == 0 && end != name + length && *end == '\0';
 }
 
-static int by_id(const void *a, const void *b) {
-    const struct inherited_fds_session *one = a, *other = b;
+/* A listening socket may have any name (FileDescriptorName=), also one that could be a session's. */
+static bool listens(int fd) {
+    int value = 0;
+    socklen_t length = sizeof(value);
 
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &length) == 0 && value;
+}
+
+static int by_name(const void *a, const void *b) {
+    const struct fd_store_session *one = &((const struct inherited_fds_session *) a)->stored;
+    const struct fd_store_session *other = &((const struct inherited_fds_session *) b)->stored;
+
+    if (one->long_name != other->long_name)
+        return one->long_name ? -1 : 1;
     return one->id < other->id ? -1 : one->id > other->id;
 }
 
@@ -36,6 +45,7 @@ static void close_fd(int fd) {
 
 /* Keeps the first of each; a descriptor may have been stored twice. */
 static void merge(struct inherited_fds_session *into, const struct inherited_fds_session *from) {
+    into->stored.count += from->stored.count;
     if (into->fd < 0)
         into->fd = from->fd;
     else
@@ -53,9 +63,9 @@ static void merge_sessions(struct inherited_fds *inherited) {
 
     if (inherited->n_sessions == 0)
         return;
-    qsort(sessions, inherited->n_sessions, sizeof(sessions[0]), by_id);
+    qsort(sessions, inherited->n_sessions, sizeof(sessions[0]), by_name);
     for (size_t i = 0; i < inherited->n_sessions; i++)
-        if (n > 0 && sessions[n - 1].id == sessions[i].id)
+        if (n > 0 && by_name(&sessions[n - 1], &sessions[i]) == 0)
             merge(&sessions[n - 1], &sessions[i]);
         else
             sessions[n++] = sessions[i];
@@ -63,14 +73,15 @@ static void merge_sessions(struct inherited_fds *inherited) {
 }
 
 static void take_one(struct inherited_fds *inherited, int fd, const char *name) {
+    struct fd_store_session stored;
     struct stat status;
     uint64_t number;
 
-    if (parse_name(name, FD_STORE_SESSION, &number) && fstat(fd, &status) == 0) {
+    if (fd_store_parse_name(name, &stored) && !listens(fd) && fstat(fd, &status) == 0) {
         bool is_socket = S_ISSOCK(status.st_mode);
         inherited->sessions[inherited->n_sessions++] = (struct inherited_fds_session){
-            .id = number, .fd = is_socket ? fd : -1, .page_fd = is_socket ? -1 : fd};
-    } else if (parse_name(name, FD_STORE_LEDGER, &number)) {
+            .stored = stored, .fd = is_socket ? fd : -1, .page_fd = is_socket ? -1 : fd};
+    } else if (parse_ledger(name, &number)) {
         size_t room = sizeof(inherited->ledgers) / sizeof(inherited->ledgers[0]);
         if (inherited->n_ledgers < room)
             inherited->ledgers[inherited->n_ledgers++] = (struct inherited_fds_ledger){number, fd};
@@ -109,8 +120,7 @@ void inherited_fds_drop_ledgers(const struct inherited_fds *inherited) {
 
 void inherited_fds_drop(const struct inherited_fds *inherited) {
     for (size_t i = 0; i < inherited->n_sessions; i++)
-        (void) sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" FD_STORE_SESSION "%016" PRIx64,
-                          inherited->sessions[i].id);
+        (void) fd_store_drop_inherited(&inherited->sessions[i].stored);
     inherited_fds_drop_ledgers(inherited);
 }
 

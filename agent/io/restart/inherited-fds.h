@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "io/restart/fd-store.h"
+
 struct inherited_fds_session {
-    uint64_t id;
+    struct fd_store_session stored;
     int fd, page_fd; /* -1: none */
 };
 
