@@ -967,16 +967,36 @@ def test_many():
         node.call("GET", "many-59-4") is not None for node in nodes), what="the leases")
     agent.write_config(CONFIG + "max_sessions = 40\n")
     replace()
-    alive = 0
-    for client, grants in zip(clients, held):
-        try:
-            alive += client.call("CHECK", grants[0]["id"]) > 0
-        except (ConnectionError, OSError):
-            pass
-    within(alive, 30, 40, "with a limit of 40, as many continue")
+    ok(all(client.call("CHECK", grants[0]["id"]) > 0 and quiet(client)
+           for client, grants in zip(clients, held)), "with a limit of 40 all 60 continue")
     ok("restart: continues agent" in agent.log_text(), "and the log has the numbers")
+    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 40",
+           "but no further one is accepted")
     for client in clients:
         client.close()
+    agent.write_config(CONFIG)
+    replace()
+
+
+def test_high_slots():
+    """A session keeps its slot, whatever few sessions are allowed now."""
+    clients = [agent.client(3) for _ in range(12)]
+    high = max(clients, key=lambda client: client.call("CLIENT", "ID") % 2**20)
+    grant = high.acquire("high-slot")
+    wait_stored(high)
+    for client in clients:
+        if client is not high:
+            client.close()
+    agent.write_config(CONFIG + "max_sessions = 2\n")
+    replace()
+    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "one session in a high slot goes on")
+    second = agent.client()
+    equal(second.call("PING"), "PONG", "beside as many as are allowed")
+    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 2", "but no more")
+    second.close()
+    replace()
+    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "the next restart ends none either")
+    high.close()
     agent.write_config(CONFIG)
     replace()
 
@@ -1105,5 +1125,5 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_page_without_owner, test_not_stored, test_resumed_elsewhere, test_repeated_resume,
      test_continued_resume, test_cooldown, test_other_version, test_host_changed, test_store_is_tidy,
      test_full_store, test_long_names, test_no_room, test_socket_name, test_name_in_use, test_many,
-     test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager, test_exactly_once,
-     test_hand_offs, test_token_late)
+     test_high_slots, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
+     test_exactly_once, test_hand_offs, test_token_late)

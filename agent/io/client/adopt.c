@@ -132,9 +132,21 @@ static void spare_take(struct spare *spare, unsigned count, int fd) {
 
 /* --- the way of a restart --- */
 
-uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) {
-    return ledger_memory_find(inherited, &adopt->former, &adopt->reader) ? recovery_slots(&adopt->reader)
-                                                                         : 0;
+/* Up to the last slot in use: a session keeps its slot. */
+static uint32_t session_slots(const struct ledger_reader *reader) {
+    struct ledger_reader_session_view view;
+    uint32_t slots = reader->header->sessions;
+
+    while (slots > 0 && !ledger_reader_session(reader, slots - 1, &view))
+        slots--;
+    return slots;
+}
+
+struct adopt_slots adopt_find(struct adopt *adopt, const struct inherited_fds *inherited) {
+    if (!ledger_memory_find(inherited, &adopt->former, &adopt->reader))
+        return (struct adopt_slots){0};
+    return (struct adopt_slots){.requests = recovery_slots(&adopt->reader),
+                                .sessions = session_slots(&adopt->reader)};
 }
 
 int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_state *local,

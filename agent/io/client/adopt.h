@@ -16,9 +16,13 @@ struct adopt {
     struct ledger_reader reader;
 };
 
-/* Finds the newest inherited ledger; adopt_begin() follows. Returns how many slots the registry needs for
- * its requests, however many leases are allowed now; 0: there is none. */
-uint32_t adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
+struct adopt_slots {
+    uint32_t requests, sessions;
+};
+
+/* Finds the newest inherited ledger; adopt_begin() follows. Returns how many slots registry and table need
+ * for what is in it, however many leases and sessions are allowed now; 0: there is none. */
+struct adopt_slots adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
 
 struct adopt_limits {
     uint32_t sessions;          /* in the ledger */

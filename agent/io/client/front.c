@@ -404,7 +404,7 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
 /* Continues the former process's sessions. Without a service manager there is no store. */
 static int continue_sessions(struct front *front) {
     const struct config *config = front->config.config;
-    const struct adopt_limits limits = {.sessions = config->max_sessions,
+    const struct adopt_limits limits = {.sessions = front->table.slots.capacity,
                                         /* each keeper has two connections to each node */
                                         .spare_descriptors =
                                             2 * config->keepers * config->n_nodes + SPARE_DESCRIPTORS};
@@ -420,22 +420,28 @@ static int continue_sessions(struct front *front) {
     return r;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
 static int set_up(struct front *front) {
     static const struct poller_hooks hooks = {
         .mail = take_messages, .mail_waits = messages_wait, .settle = settle};
-    uint32_t leases = front->config.config->max_leases;
-    uint32_t former = front->config.inherited ? adopt_find(&front->adopt, front->config.inherited) : 0;
-    uint32_t requests_max = registry_requests_max(former > leases ? former : leases);
+    const struct config *config = front->config.config;
+    struct adopt_slots former = {0};
+
+    if (front->config.inherited)
+        former = adopt_find(&front->adopt, front->config.inherited);
+    uint32_t requests_max = registry_requests_max(larger(former.requests, config->max_leases));
 
     int r = sd_event_new(&front->event);
     if (r >= 0)
         r = poller_new(front->event, &hooks, front, &front->poller);
     if (r >= 0)
-        r = local_layer_init(&front->layer, front->config.config, front->config.agent_id, requests_max,
-                             &front->keepers);
+        r = local_layer_init(&front->layer, config, front->config.agent_id, requests_max, &front->keepers);
     if (r >= 0)
         r = conn_table_init(&front->table, front->poller, &front->layer.state,
-                            front->config.config->max_sessions);
+                            larger(former.sessions, config->max_sessions));
     if (r >= 0)
         r = loop_add_timer(front->event, on_timer, front, &front->timer);
     if (r >= 0)
@@ -448,8 +454,7 @@ static int set_up(struct front *front) {
         r = listener_new(front->event, cleanup_steal_fd(&front->config.listen_fd), &front->layer.state.work,
                          on_client, on_full, front, &front->listener);
     if (r >= 0)
-        r = keeper_set_start(&front->keepers, front->config.config, front->config.agent_id, requests_max,
-                             front->poller);
+        r = keeper_set_start(&front->keepers, config, front->config.agent_id, requests_max, front->poller);
     if (r < 0)
         return r;
     notify_init(&front->notify, clock_now_ns());
