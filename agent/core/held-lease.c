@@ -6,17 +6,12 @@
 #include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/lease-table.h"
+#include "core/patience.h"
 #include "core/release.h"
 #include "core/round-trace.h"
 #include "core/send.h"
 #include "core/validity.h"
 #include "core/window.h"
-
-enum {
-    PATIENCE_DIVISOR = 4,    /* of the ttl: late answers to an extension are awaited for so long, */
-    PATIENCE_STEPS = 20,     /* checked in steps of this share of the ttl, */
-    PATIENCE_STEP_MS = 1000, /* or of this, if shorter: an answer may make another round necessary */
-};
 
 static void report_granted(struct shard *shard, const struct lease *lease, int64_t last) {
     shard_report(shard, &(struct report){.kind = REPORT_GRANTED,
@@ -182,26 +177,11 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
     send_round(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
 }
 
-/* A slow node answers in order: asked anew, it is late for the new round, too, and so on. So the outstanding
- * answers are awaited as long as they can make a majority, and every node that can be asked was asked. This
- * includes stalled nodes, since the others alone extend nothing. */
+/* The outstanding answers may make a majority: those of stalled nodes, too, since the others alone extend
+ * nothing. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    node_set possible = lease->round.yes | lease->round.asked;
-    node_set all = possible | lease->round.foreign | lease->round.refused;
-
-    return lease->undecided && now_ns - lease->started_ns < lease_state_ttl_ns(lease) / PATIENCE_DIVISOR &&
-           (shard_askable(shard) & (node_set) ~all) == 0 && shard_is_majority(shard, possible);
-}
-
-/* Meanwhile nodes that refused are asked again, in the same round: the slow nodes may never answer. */
-static void ask_refusing_nodes(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    node_set nodes = lease->round.refused & shard_askable(shard);
-
-    if (nodes == 0)
-        return;
-    lease->round.refused &= (node_set) ~nodes;
-    lease->maybe |= nodes;
-    send_more(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
+    return shard_is_majority(shard, lease->round.yes | lease->round.asked) &&
+           patience_lasts(shard, lease, now_ns);
 }
 
 void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -224,9 +204,7 @@ void held_lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns
     } else if (waits_on(shard, lease, now_ns)) {
         if (lease->risk == 1 + REASON_HEARTBEAT) /* that heartbeat has come since */
             put_at_risk(shard, lease, REASON_NO_QUORUM);
-        ask_refusing_nodes(shard, lease, now_ns);
-        lease->extend_ns =
-            now_ns + instant_min(lease_state_ttl_ns(lease) / PATIENCE_STEPS, PATIENCE_STEP_MS * NS_PER_MS);
+        lease->extend_ns = patience_go_on(shard, lease, key_refresh_operation(shard, lease, now_ns), now_ns);
         lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
     } else {
         held_lease_extend(shard, lease, now_ns);

@@ -34,8 +34,9 @@ struct lease {
     uint8_t state;          /* enum lease_state */
     bool persist : 1;       /* tries until it is withdrawn */
     bool under_way : 1;     /* a round is open: its time-out is due next */
-    bool undecided : 1;     /* held: late votes may still make an extension's majority. Waiting: late votes
-                               may show why the attempt failed (retry.h) */
+    bool undecided : 1;     /* held: late votes may still make an extension's majority. Resuming: the last
+                               try asked nodes. Waiting: late votes may show why the attempt failed
+                               (retry.h) */
     bool extends : 1;       /* held: the last round is an extension */
     bool split : 1;         /* the last attempt failed, and no other value has a majority */
     bool abandoned : 1;     /* no more extensions */

@@ -1,6 +1,7 @@
 #include "core/resume.h"
 
 #include "core/error-text.h"
+#include "core/patience.h"
 #include "core/retry.h"
 #include "core/round-trace.h"
 #include "core/lease-table.h"
@@ -77,6 +78,10 @@ static enum resume_progress try_reached(struct shard *shard, struct lease *lease
     return RESUME_DONE;
 }
 
+static enum operation operation_of(const struct lease *lease) {
+    return lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT;
+}
+
 static enum resume_progress try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
 
@@ -87,15 +92,16 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
                                 now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
+        lease->undecided = false;
         quorum_begin(&lease->round, nodes); /* the message names the other nodes' troubles */
         round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         return try_failed(shard, lease, false, now_ns);
     }
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
-    lease->under_way = true;
+    lease->under_way = lease->undecided = true;
     lease_table_set_due(shard, lease, now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS);
-    send_round(shard, lease, lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT, nodes, now_ns);
+    send_round(shard, lease, operation_of(lease), nodes, now_ns);
     return RESUME_OPEN;
 }
 
@@ -117,6 +123,17 @@ enum resume_progress resume_vote(struct shard *shard, struct lease *lease, insta
     return RESUME_OPEN; /* late answers still count, until the next try */
 }
 
+/* After the time-out, which is reported: true if the outstanding answers may still decide the try. */
+static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    return now_ns < lease->hold_until_ns && may_decide(shard, lease) && patience_lasts(shard, lease, now_ns);
+}
+
 enum resume_progress resume_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    return lease->under_way ? try_failed(shard, lease, true, now_ns) : try_begin(shard, lease, now_ns);
+    if (lease->under_way)
+        return try_failed(shard, lease, true, now_ns);
+    if (!waits_on(shard, lease, now_ns))
+        return try_begin(shard, lease, now_ns);
+    instant_ns again_ns = patience_go_on(shard, lease, operation_of(lease), now_ns);
+    lease_table_set_due(shard, lease, instant_min(again_ns, lease->hold_until_ns));
+    return RESUME_OPEN;
 }

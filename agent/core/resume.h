@@ -7,7 +7,8 @@
  * two agents that resume one lease, one has the majority. A resume sets no missing key: a lease that has
  * ended does not begin again. A failed resume leaves the keys to their ttl, since the holder may
  * consider the lease valid until its deadline, and try again. A node that was out of reach keeps the old
- * value until it expires; an extension repairs it then.
+ * value until it expires; an extension repairs it then. A try that has not succeeded within a node time-out
+ * is reported; the next one begins when the outstanding answers cannot decide it, or core/patience.h ends.
  *
  * A client's RESUME adopts the key from any agent, unless the lease was resumed again since: the number
  * in the lock value grows with each RESUME (core/lock-value.h). Two RESUMEs with one resume token have
@@ -38,5 +39,5 @@ enum resume_progress resume_begin(struct shard *shard, struct lease *lease, inst
 /* A node answered, and the round has counted the answer. */
 enum resume_progress resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
-/* The time-out, or the next try, is due. */
+/* The time-out, or the next try, is due; or the late answers are looked at. */
 enum resume_progress resume_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -262,6 +262,25 @@ def test_risk_without_quorum():
     client.close()
 
 
+def test_slow_majority():
+    """Nodes that answer slower than the node time-out: the next process awaits their late answers."""
+    slow = [lab.Proxy(node) for node in lab.nodes(3)]
+    other = KeptAgent(slow)
+    client = other.client(3)
+    grant = client.acquire("slow", "TTL", 15000)
+    lab.wait_for(lambda: session_name(client) in other.names(), what="the connection in the store")
+    slow[2].node.kill()
+    for proxy in slow:
+        proxy.delay = 0.2  # each way: four node time-outs
+    other.kill()
+    other.begin()
+    equal(client.push("at-risk")[1:4:2], [grant["id"], "no-quorum"], "slow nodes after a restart: at-risk")
+    equal(client.push("extended")[1], grant["id"], "but the lease goes on")
+    ok(client.call("CHECK", grant["id"]) > 0 and quiet(client), "and is not lost")
+    client.close()
+    other.kill()
+
+
 def script_calls(node):
     return int(re.search(r"cmdstat_evalsha:calls=(\d+)", node.call("INFO", "commandstats")).group(1))
 
@@ -1120,10 +1139,11 @@ def test_without_manager():
 
 
 main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
-     test_risk_without_quorum, test_page, test_unread_answers, test_wait_behind_wait, test_unread_output,
-     test_full_nodes, test_observers, test_greetings, test_client_dies_meanwhile, test_child_has_connection,
-     test_page_without_owner, test_not_stored, test_resumed_elsewhere, test_repeated_resume,
-     test_continued_resume, test_cooldown, test_other_version, test_host_changed, test_store_is_tidy,
-     test_full_store, test_long_names, test_no_room, test_socket_name, test_name_in_use, test_many,
-     test_high_slots, test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
-     test_exactly_once, test_hand_offs, test_token_late)
+     test_risk_without_quorum, test_slow_majority, test_page, test_unread_answers,
+     test_wait_behind_wait, test_unread_output, test_full_nodes, test_observers, test_greetings,
+     test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
+     test_resumed_elsewhere, test_repeated_resume, test_continued_resume, test_cooldown,
+     test_other_version, test_host_changed, test_store_is_tidy, test_full_store, test_long_names,
+     test_no_room, test_socket_name, test_name_in_use, test_many, test_high_slots, test_few_descriptors,
+     test_fewer_leases, test_shorter_max_ttl, test_without_manager, test_exactly_once, test_hand_offs,
+     test_token_late)

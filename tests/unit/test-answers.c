@@ -10,23 +10,27 @@ static const char *const situation_names[] = {
 static const char *const fault_names[] = {"down", "refusing", "cut off",     "hung",      "stalled",
                                           "slow", "too slow", "quarantined", "connecting"};
 
-static unsigned voters(void) {
-    return harness.n_nodes - (harness.fault == SLOW ? 0 : node_set_count(harness.faulty));
+static bool resumes(enum situation situation) {
+    return situation == RESUMED || situation == RESUMED_ENDED;
 }
 
-/* Of those that vote: nodes that have no key to resume. */
-static unsigned known_gone(enum situation situation) {
-    return situation == RESUMED_ENDED ? voters() : 0;
+/* A RESUME that waits for long gets late answers, too. */
+static unsigned voters(enum situation situation, int64_t wait_ms) {
+    bool all_vote =
+        harness.fault == SLOW || (harness.fault == TOO_SLOW && resumes(situation) && wait_ms == LONG_MS);
+
+    return harness.n_nodes - (all_vote ? 0 : node_set_count(harness.faulty));
 }
 
 /* `granted`: an earlier request holds the name. */
 static const char *expected_word(enum situation situation, int64_t wait_ms, bool granted) {
-    bool quorum = voters() >= quorum_of(harness.n_nodes);
+    unsigned votes = voters(situation, wait_ms), known_gone = situation == RESUMED_ENDED ? votes : 0;
+    bool quorum = votes >= quorum_of(harness.n_nodes);
     const char *taken = wait_ms == 0 ? "BUSY" : "TIMEOUT";
 
     if (situation == HELD_HERE || granted)
         return taken;
-    if (situation == RESUMED_ENDED && known_gone(situation) > harness.n_nodes - quorum_of(harness.n_nodes))
+    if (known_gone > harness.n_nodes - quorum_of(harness.n_nodes))
         return "NOTHELD";
     if (!quorum || situation == RESUMED_ENDED)
         return "NOQUORUM";
@@ -86,10 +90,6 @@ static void set_up_cell(enum situation situation, enum fault fault, node_set fau
         for (unsigned i = 0; i < nodes; i++)
             if (is_faulty(i))
                 post(MAIL_GONE, 30 * 1000)->node = i;
-}
-
-static bool resumes(enum situation situation) {
-    return situation == RESUMED || situation == RESUMED_ENDED;
 }
 
 enum { OTHERS = 5 };

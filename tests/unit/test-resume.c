@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "core/ticket.h"
 #include "core/validity.h"
 #include "tap.h"
 #include "shard-harness.h"
@@ -198,6 +199,104 @@ static void test_tried_again(void) {
     ok(last_report(REPORT_GRANTED), "one round has its majority");
 }
 
+static struct sent search(void) {
+    const struct command command = command_of(COMMAND_SEARCH, 1);
+
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &command, harness.now_ns);
+    return *last_sent(OPERATION_SEARCH);
+}
+
+/* The nodes answer something else meanwhile, so they are slow, but not silent. */
+static void pass_with_answers_ms(int64_t ms, const struct sent *sent) {
+    struct sent stale = *sent;
+
+    stale.ticket = ticket_of(ticket_slot(sent->ticket), ticket_serial(sent->ticket) - 1);
+    for (; ms > 0; ms -= 100) {
+        pass_ms(100);
+        for (unsigned i = 0; i < 3; i++)
+            vote(i, &stale, VOTE_YES);
+    }
+}
+
+/* Nodes that are slower than the node time-out would be late for each new try, too. */
+static void test_late_answers_awaited(void) {
+    struct sent sent = search();
+    const instant_ns sent_ns = harness.now_ns;
+    pass_ms(101);
+    is_int(count_reports(REPORT_CONTENDED), 1, "a try without answers is reported after a node time-out");
+    pass_ms(400);
+    is_int(count_sent(OPERATION_SEARCH), 1, "slow nodes are not asked again");
+    vote(0, &sent, VOTE_YES);
+    pass_ms(500);
+    vote(1, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "their late answers continue the lease");
+    is_int(last_report(REPORT_GRANTED)->deadline_ns, validity_deadline_ns(sent_ns, TTL_MS),
+           "its deadline counts from the request");
+
+    shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    resume(1, true);
+    sent = *last_sent(OPERATION_ADOPT);
+    vote(0, &sent, VOTE_YES);
+    pass_ms(400);
+    is_int(count_sent(OPERATION_ADOPT), 1, "a client's RESUME waits for a slow node, too");
+    node_joins(2);
+    pass_ms(10);
+    is_int(count_sent(OPERATION_ADOPT), 2, "but not when another node can be asked meanwhile");
+    vote(1, &sent, VOTE_YES);
+    ok(!last_report(REPORT_GRANTED), "rule 3: then the old answers no longer count");
+
+    sent = search();
+    pass_ms(400);
+    vote(0, &sent, VOTE_FREE);
+    pass_ms(400);
+    is_int(count_sent(OPERATION_SEARCH), 1, "answers are awaited that may show that the lease has ended");
+    vote(1, &sent, VOTE_FREE);
+    ok(failed_with(FAILURE_NOT_HELD), "and do");
+}
+
+static void test_patience_ends(void) {
+    struct sent sent = search();
+    pass_with_answers_ms(TTL_MS / 4 - 100, &sent);
+    is_int(count_sent(OPERATION_SEARCH), 1, "late answers are awaited");
+    pass_with_answers_ms(600, &sent);
+    is_int(count_sent(OPERATION_SEARCH), 2, "for a quarter of the ttl, and no longer");
+
+    sent = search();
+    vote(0, &sent, VOTE_YES);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    vote(1, &sent, VOTE_CUT);
+    vote(2, &sent, VOTE_REFUSED);
+    pass_ms(100);
+    is_int(count_sent(OPERATION_SEARCH), 2, "nor are answers that cannot decide");
+
+    shard_harness_begin(3);
+    resume_with(1, true, harness.now_ns + 700 * NS_PER_MS);
+    pass_ms(699);
+    ok(!last_report(REPORT_FAILED), "late answers are awaited until max_hold ends");
+    pass_ms(102);
+    ok(failed_with(FAILURE_NOT_HELD), "rule 9: and no longer");
+}
+
+/* A node that refused is asked again in the same round, while the slow ones are awaited. */
+static void test_refusing_and_slow(void) {
+    struct sent sent = search();
+    const instant_ns sent_ns = harness.now_ns;
+    vote(2, &sent, VOTE_REFUSED);
+    pass_ms(200);
+    const struct sent again = *last_sent(OPERATION_SEARCH);
+    ok(again.nodes == node_set_of(2) && again.ticket == sent.ticket,
+       "only the node that refused is asked again");
+    pass_ms(600);
+    is_int(count_sent(OPERATION_SEARCH), 2, "but not while it is silent, too");
+    vote(2, &again, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    ok(last_report(REPORT_GRANTED) &&
+           last_report(REPORT_GRANTED)->deadline_ns == validity_deadline_ns(sent_ns, TTL_MS),
+       "both answers count, and the deadline counts from the first request");
+}
+
 static void test_too_late(void) {
     shard_harness_begin(3);
     resume(1, false);
@@ -292,6 +391,9 @@ int main(void) {
     test_ended();
     test_out_of_reach();
     test_tried_again();
+    test_late_answers_awaited();
+    test_patience_ends();
+    test_refusing_and_slow();
     test_too_late();
     test_held_for_too_long();
     test_withdrawn();
