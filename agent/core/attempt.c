@@ -236,6 +236,8 @@ void attempt_late_vote(struct shard *shard, struct lease *lease, unsigned node, 
     if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
                   : obstacle != OBSTACLE_UNKNOWN)
         settle(shard, lease, obstacle, timed_out, now_ns);
+    else if (vote->kind == VOTE_FOREIGN)
+        retry_met_late(shard, lease, node, now_ns);
 }
 
 void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,

@@ -174,6 +174,12 @@ static bool leaves_pause(const struct shard *shard, const struct lease *lease, i
     return met_agent(lease) && foreign_contender_is_near(shard, lease, now_ns);
 }
 
+/* Where our own attempt has set a key, or may have, the message may be that of its deletion: keyspace
+ * notifications have no author. The attempt met the holder elsewhere. */
+static node_set freed_by_holder(const struct lease *lease) {
+    return lease->freed & (node_set) ~(lease->round.yes | lease->round.asked);
+}
+
 /* True if a majority is free; or if the name may have become free before the subscriptions began. */
 static bool is_due_now(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     if (!met_holder(lease))
@@ -203,7 +209,7 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     }
     if (is_due_now(shard, lease, now_ns))
         lease_table_set_due(shard, lease, now_ns);
-    else if (met_holder(lease) && lease->freed != 0)
+    else if (met_holder(lease) && freed_by_holder(lease) != 0)
         lease_table_set_due(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
         lease_table_set_due(shard, lease, now_ns + split_delay_ns(shard, lease));
@@ -213,18 +219,30 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
 }
 
+/* `before`: the nodes of earlier messages that count. */
+static void bring_forward(struct shard *shard, struct lease *lease, node_set before, instant_ns now_ns) {
+    if ((freed_by_holder(lease) & (node_set) ~before) == 0)
+        return;
+    if (before == 0 || !leaves_pause(shard, lease, now_ns))
+        retry_by(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
+}
+
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
     if (!lease->listens)
         return false;
-    bool first = lease->freed == 0;
+    node_set before = freed_by_holder(lease);
     lease->freed |= node_set_of(node);
     if (lease->state != LEASE_WAITING || !met_holder(lease))
         return false;
     if (is_due_now(shard, lease, now_ns))
         return true;
-    if (first || !leaves_pause(shard, lease, now_ns))
-        retry_by(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
+    bring_forward(shard, lease, before, now_ns);
     return false;
+}
+
+void retry_met_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+    if (met_holder(lease))
+        bring_forward(shard, lease, freed_by_holder(lease) & (node_set) ~node_set_of(node), now_ns);
 }
 
 bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
@@ -239,7 +257,8 @@ bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, i
         lease->covered &= (node_set) ~node_set_of(node);
     if (lease->state != LEASE_WAITING)
         return false;
-    if (!covered && shard_is_majority(shard, lease->covered) && met_agent(lease) && lease->freed == 0)
+    if (!covered && shard_is_majority(shard, lease->covered) && met_agent(lease) &&
+        freed_by_holder(lease) == 0)
         lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
     return is_due_now(shard, lease, now_ns);
 }

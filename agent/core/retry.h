@@ -16,6 +16,9 @@
  * the request polls. When a majority is subscribed but not covered, one more attempt covers it; a node whose
  * subscription ends is no longer covered. Therefore a failed attempt releases its keys *quietly*, without a
  * message, unless they may have been a majority: only then can a request have met its value as a holder's.
+ * A node's keyspace notification comes all the same. So a message brings nothing forward if the last attempt
+ * set its key on that node, or may have: it did not meet the holder there, and the shared node is another
+ * one.
  *
  * Where polling lock clients want the name, too, the message of an agent's release starts no attempt: the
  * next attempt comes after the delay of a poll (foreign-contender.h).
@@ -63,9 +66,15 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns);
 /* The next attempt starts at this instant at the latest. */
 void retry_by(struct shard *shard, struct lease *lease, instant_ns at_ns);
 
-/* A node's message that the key may be gone; a subscription that began at `since_ns`; a subscription that
- * ended. True: an attempt is due now. */
+/* A node's message that the key may be gone; a subscription that began at `since_ns`. True: an attempt is
+ * due now. */
 bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                       instant_ns now_ns);
+
+/* A waiting request gets a late answer: the node has another's value. A message that came before may be
+ * about that value. */
+void retry_met_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+
+/* A subscription on the node ended. */
 void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);

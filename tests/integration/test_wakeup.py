@@ -150,6 +150,34 @@ def test_foreign():
     ok(times["published"] < times["polled"] / 2, "a message on the documented channel wakes it, too")
 
 
+def script_calls(node):
+    return int(re.search(r"cmdstat_evalsha:calls=(\d+)", node.call("INFO", "commandstats")).group(1))
+
+
+def test_own_deletions():
+    """Failed attempts delete their keys. The notifications of these deletions wake nobody."""
+    nodes = lab.nodes(3, "--notify-keyspace-events", "Kgx")
+    agents = pair(nodes)
+    for node in nodes[:2]:
+        node.call("SET", "taken", "somebody", "NX", "PX", 60000)
+    clients = [agent.client(3) for agent in agents]
+    for client in clients:
+        client.send("ACQUIRE", "taken", "WAIT", -1)
+    subscribed(nodes, "taken")
+    before, begun = [script_calls(node) for node in nodes], lab.now()
+    lab.wait_for(lambda: lab.now() > begun + 1, what="a second")
+    passed = lab.now() - begun
+    calls = [script_calls(node) - count for node, count in zip(nodes, before)]
+    ok(max(calls) < 160 * passed,
+       "two agents poll a foreign lock at most 80 times a second: %s calls in %.1f s" % (calls, passed))
+    for node in nodes[:2]:
+        node.call("DEL", "taken")
+    for client in clients:
+        client.call("RELEASE", lab.as_map(client.reply())["id"])
+    ok(True, "and acquire it")
+    end(agents)
+
+
 def test_tcp_and_a_password():
     nodes = [lab.TcpNode(name) for name in "abc"]
     for node in nodes:
@@ -209,5 +237,5 @@ def test_many():
 
 
 if __name__ == "__main__":
-    main(test_woken_and_polling, test_cut, test_foreign, test_tcp_and_a_password, test_published,
-         test_many)
+    main(test_woken_and_polling, test_cut, test_foreign, test_own_deletions, test_tcp_and_a_password,
+         test_published, test_many)

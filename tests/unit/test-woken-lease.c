@@ -118,6 +118,58 @@ static void test_one_free_already(void) {
            "two votes of the last attempt and one message are a majority: an attempt starts at once");
 }
 
+/* The next attempt meets the holder on two of three nodes. */
+static struct sent meet_holder_on_two(void) {
+    wait_covered(3);
+    while (!tries_within_ms(1))
+        ;
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote_with(0, sent.ticket, &held);
+    return sent;
+}
+
+/* Keyspace notifications report the deletion of an attempt's own key, too. */
+static void test_own_deletion(void) {
+    struct sent sent = meet_holder_on_two();
+    vote(2, &sent, VOTE_YES);
+    vote_with(1, sent.ticket, &held);
+    freed(2);
+    ok(!tries_within_ms(250), "the message of the attempt's own deletion starts none");
+    freed(1);
+    is_int(last_sent(OPERATION_ACQUIRE)->ticket != sent.ticket, 1, "a message where it met the holder does");
+
+    sent = meet_holder_on_two();
+    vote_with(1, sent.ticket, &held);
+    freed(2);
+    ok(!tries_within_ms(100), "nor does such a message that arrives before the node's answer");
+    vote(2, &sent, VOTE_YES);
+    freed(2);
+    ok(!tries_within_ms(100), "or after a late answer");
+
+    sent = meet_holder_on_two();
+    freed(2);
+    vote(2, &sent, VOTE_YES);
+    vote_with(1, sent.ticket, &held);
+    ok(!tries_within_ms(250), "or comes from the attempt before");
+
+    sent = meet_holder_on_two();
+    vote_with(1, sent.ticket, &held);
+    freed(2);
+    vote_with(2, sent.ticket, &held);
+    ok(tries_within_ms(10), "but it counts if the late answer shows the holder there");
+
+    wait_covered(5);
+    while (!tries_within_ms(1))
+        ;
+    sent = *last_sent(OPERATION_ACQUIRE);
+    vote(4, &sent, VOTE_YES);
+    for (unsigned i = 0; i < 3; i++)
+        vote_with(i, sent.ticket, &held);
+    freed(4);
+    freed(0);
+    ok(tries_within_ms(10), "one message of the holder's release is enough, after a short grace");
+}
+
 static void test_slow_nodes(void) {
     shard_harness_begin(5);
     contend(1, true);
@@ -165,6 +217,7 @@ int main(void) {
     test_covers();
     test_woken();
     test_one_free_already();
+    test_own_deletion();
     test_quiet();
     test_slow_nodes();
     return done_testing();
