@@ -11,11 +11,13 @@ static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
 
 /* --- slots --- */
 
-bool lease_table_drop_owed(struct shard *shard) {
+bool lease_table_drop_oldest(struct shard *shard) {
     struct list *first = list_first(&shard->owing);
 
     if (!first)
         first = list_first(&shard->backlog);
+    if (!first)
+        first = list_first(&shard->lost);
     if (!first)
         return false;
     struct lease *lease = list_entry(first, struct lease, ending_link);
@@ -26,7 +28,7 @@ bool lease_table_drop_owed(struct shard *shard) {
 
 struct lease *lease_table_new(struct shard *shard) {
     if (shard->leases.taken == shard->leases.capacity)
-        (void) lease_table_drop_owed(shard);
+        (void) lease_table_drop_oldest(shard);
     uint32_t slot = pool_take(&shard->leases);
     if (slot == POOL_NONE)
         return NULL;
@@ -113,9 +115,10 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
         list_unlink(&lease->ending_link);
     else if (lease_state_is_past_attempts(lease))
         leave_attempts(shard, lease);
-    if (state == LEASE_LOST || state == LEASE_RELEASING)
-        list_append(state == LEASE_RELEASING && lease->request == 0 ? &shard->owing : &shard->ending,
-                    &lease->ending_link);
+    if (state == LEASE_LOST)
+        list_append(&shard->lost, &lease->ending_link);
+    if (state == LEASE_RELEASING)
+        list_append(lease->request == 0 ? &shard->owing : &shard->ending, &lease->ending_link);
     if (state == LEASE_WAITING)
         shard->waiting++;
     if (state == LEASE_HELD)
@@ -133,5 +136,5 @@ static bool is_among(const struct list *leases, const uint8_t secret[SECRET_BYTE
 
 bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
     return is_among(&shard->ending, secret) || is_among(&shard->owing, secret) ||
-           is_among(&shard->backlog, secret);
+           is_among(&shard->backlog, secret) || is_among(&shard->lost, secret);
 }

@@ -18,11 +18,14 @@ static inline struct round_trace lease_table_trace(const struct shard *shard, co
     return round_trace_of(shard->traces, lease_table_ticket(shard, lease));
 }
 
-/* A zeroed lease; NULL: all slots are taken. If need be, drops the oldest owed release. */
+/* A zeroed lease; NULL: all slots are taken by leases and requests. If need be, drops the oldest ending one.
+ */
 struct lease *lease_table_new(struct shard *shard);
 
-/* Drops the oldest owed release: its keys are left to their ttl. False: none is owed. */
-bool lease_table_drop_owed(struct shard *shard);
+/* Drops the oldest owed release; if none is owed, the lease that was lost, or has cooled, for longest. Its
+ * keys are left to their ttl, which lasts as long as the cooldown, so nothing is deleted early; and since
+ * the lease no longer ends here, it may be resumed. False: there is neither. */
+bool lease_table_drop_oldest(struct shard *shard);
 
 /* The lease belongs to this request of the front; lease_table_find() finds it. */
 void lease_table_attach(struct shard *shard, struct lease *lease, uint64_t request);

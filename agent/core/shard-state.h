@@ -94,7 +94,8 @@ struct shard {
     uint32_t *lease_of_request;       /* by request modulo requests_max: slot + 1 */
     struct round_trace_place *traces; /* ROUND_TRACES */
     struct shared_string_pool texts;
-    struct list ending;                  /* lost or releasing leases, whose end the front waits for */
+    struct list lost;                    /* in LEASE_LOST */
+    struct list ending;                  /* releasing, and the front waits */
     struct list owing;                   /* releasing, and the front does not wait (window.h) */
     struct list backlog;                 /* releases that are held back (window.h) */
     uint32_t attempts_max, releases_max; /* names under way to a node: NODE_…_MAX; a test may have less */

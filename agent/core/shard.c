@@ -65,6 +65,7 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     random_init(&shard->random, config->seed);
     shard->attempts_max = NODE_ATTEMPTS_MAX;
     shard->releases_max = NODE_RELEASES_MAX;
+    list_init(&shard->lost);
     list_init(&shard->ending);
     list_init(&shard->owing);
     list_init(&shard->backlog);
@@ -73,14 +74,14 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     (void) lay_out(shard, config, memory);
 }
 
-/* The name and the tail of the lock value. Drops owed releases if there is no room. */
+/* The name and the tail of the lock value. Drops ending leases if there is no room. */
 static struct shared_string *text_for(struct shard *shard, const struct command *command) {
     struct shared_string *text;
 
     do
         text = shared_string_new(&shard->texts, command->text, command->head_length,
                                  command->text + command->head_length, command->tail_length);
-    while (!text && lease_table_drop_owed(shard));
+    while (!text && lease_table_drop_oldest(shard));
     return text;
 }
 

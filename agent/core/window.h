@@ -15,7 +15,8 @@
  * node is prompt again. A node time-out starts when the request is sent.
  *
  * A release is *owed* to the nodes that have not confirmed it. Keys end by their ttl anyway, so the oldest
- * owed release is dropped when a new request needs the slot. */
+ * owed release is dropped when a new request needs the slot; or, if none is owed, a lease whose keys wait
+ * for the end of their cooldown. */
 #pragma once
 
 #include <stdbool.h>

@@ -127,6 +127,43 @@ static void test_cooldown_of_nobody(void) {
     ok(last_sent(OPERATION_RELEASE), "the keys of an unreported grant are deleted at once");
 }
 
+/* Cooling leases are in no quota, and leave their slots to new requests, the oldest first. */
+static void test_cooling_without_end(void) {
+    enum { SLOTS = 32 /* for 16 requests */, COOLDOWN_MS = 30000 };
+    struct command command = {.kind = COMMAND_CONTEND,
+                              .terms.ttl_ms = 10000,
+                              .terms.node_timeout_ms = 100,
+                              .terms.cooldown_ms = COOLDOWN_MS,
+                              .text = "x42:",
+                              .head_length = 1,
+                              .tail_length = 3};
+    unsigned granted = 0;
+
+    shard_harness_begin(3);
+    for (uint64_t request = 1; request <= 3 * SLOTS; request++) {
+        harness.n_sends = harness.n_reports = 0;
+        command.request = request;
+        shard_command(&harness.shard, &command, harness.now_ns);
+        if (!last_sent(OPERATION_ACQUIRE))
+            break;
+        const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+        for (unsigned i = 0; i < 3; i++)
+            vote(i, &sent, VOTE_YES);
+        granted += count_reports(REPORT_GRANTED);
+        const struct command release = {.kind = COMMAND_RELEASE,
+                                        .request = request,
+                                        .cooldown_until_ns = harness.now_ns + COOLDOWN_MS * NS_PER_MS};
+        shard_command(&harness.shard, &release, harness.now_ns);
+    }
+    is_int(granted, 3 * SLOTS, "any number of cooling leases leaves room for new ones");
+    is_int(harness.shard.leases.taken, SLOTS, "of which as many as there are slots are remembered");
+    harness.n_sends = 0;
+    pass_ms(COOLDOWN_MS - 1);
+    is_int(count_sent(OPERATION_RELEASE), 0, "rule 8: no key is deleted before the cooldown is over");
+    pass_ms(1);
+    is_int(count_sent(OPERATION_RELEASE), SLOTS, "then those of the remembered ones; the others expire");
+}
+
 int main(void) {
     test_release_owed();
     test_release();
@@ -134,5 +171,6 @@ int main(void) {
     test_cooldown();
     test_cooldown_beyond_ttl();
     test_cooldown_of_nobody();
+    test_cooling_without_end();
     return done_testing();
 }
