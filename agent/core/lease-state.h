@@ -92,8 +92,14 @@ struct lease {
             struct shared_string *former; /* name and tail of the former value (key-refresh.h), while a node
                                              may have it; else NULL */
             instant_ns former_gone_ns;    /* by then no node has the former value */
-            instant_ns extend_ns;         /* the next extension */
-            instant_ns beat_until_ns;     /* the next heartbeat is due */
+            union {
+                instant_ns extend_ns; /* held: the next extension */
+                struct {
+                    uint32_t ending_next, ending_before; /* lost or releasing: slot + 1 of the neighbours in
+                                                          * its chain (shard-state.h); 0: none */
+                };
+            };
+            instant_ns beat_until_ns; /* the next heartbeat is due */
             uint8_t former_secret[SECRET_BYTES];
             uint8_t failures;          /* extensions that failed in a row */
             uint8_t risk;              /* of the last REPORT_AT_RISK: 1 + enum reason; 0: not at risk */
@@ -111,6 +117,11 @@ static inline bool lease_state_is_past_attempts(const struct lease *lease) {
 
 static inline int64_t lease_state_ttl_ns(const struct lease *lease) {
     return (int64_t) lease->terms.ttl_ms * NS_PER_MS;
+}
+
+/* Over for its holder; a key may be left. */
+static inline bool lease_state_is_ending(const struct lease *lease) {
+    return lease->state == LEASE_LOST || lease->state == LEASE_RELEASING;
 }
 
 /* The ttl of keys that are set or extended now. */

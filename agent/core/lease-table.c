@@ -3,10 +3,52 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "core/lock-value.h"
 
 static uint32_t *request_slot(const struct shard *shard, uint64_t request) {
     return &shard->lease_of_request[request % shard->config.requests_max];
+}
+
+/* --- ending leases by their secret: a RESUME finds its lease among very many --- */
+
+static uint32_t *ending_chain(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
+    const uint64_t key[2] = {shard->config.seed, shard->config.seed};
+    uint64_t hash = hash_bytes(key, secret, SECRET_LEASE_BYTES);
+
+    return &shard->ending_chains[hash % shard->leases.capacity];
+}
+
+static struct lease *ending_at(const struct shard *shard, uint32_t place) {
+    return pool_at(&shard->leases, place - 1);
+}
+
+static void ending_add(struct shard *shard, struct lease *lease) {
+    uint32_t *first = ending_chain(shard, lease->secret), place = lease_table_slot(shard, lease) + 1;
+
+    lease->ending_next = *first;
+    lease->ending_before = 0;
+    if (*first != 0)
+        ending_at(shard, *first)->ending_before = place;
+    *first = place;
+}
+
+static void ending_remove(struct shard *shard, const struct lease *lease) {
+    if (lease->ending_before != 0)
+        ending_at(shard, lease->ending_before)->ending_next = lease->ending_next;
+    else
+        *ending_chain(shard, lease->secret) = lease->ending_next;
+    if (lease->ending_next != 0)
+        ending_at(shard, lease->ending_next)->ending_before = lease->ending_before;
+}
+
+/* Not if another agent has resumed the lease since: then the lease comes back. */
+bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
+    uint32_t at = *ending_chain(shard, secret);
+
+    while (at != 0 && !lock_value_is_next(ending_at(shard, at)->secret, secret))
+        at = ending_at(shard, at)->ending_next;
+    return at != 0;
 }
 
 /* --- slots --- */
@@ -69,6 +111,8 @@ void lease_table_free(struct shard *shard, struct lease *lease) {
     uint32_t slot = lease_table_slot(shard, lease);
 
     lease_table_detach(shard, lease);
+    if (lease_state_is_ending(lease))
+        ending_remove(shard, lease);
     if (lease_state_is_past_attempts(lease)) {
         list_unlink(&lease->ending_link);
         lease->former = shared_string_unref(&shard->texts, lease->former);
@@ -103,7 +147,7 @@ static void leave_attempts(struct shard *shard, struct lease *lease) {
 }
 
 void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_state state) {
-    bool was_past = lease_state_is_past_attempts(lease);
+    bool was_past = lease_state_is_past_attempts(lease), was_ending = lease_state_is_ending(lease);
 
     if (lease->state == LEASE_WAITING)
         shard->waiting--;
@@ -115,6 +159,8 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
         list_unlink(&lease->ending_link);
     else if (lease_state_is_past_attempts(lease))
         leave_attempts(shard, lease);
+    if (lease_state_is_ending(lease) && !was_ending)
+        ending_add(shard, lease);
     if (state == LEASE_LOST)
         list_append(&shard->lost, &lease->ending_link);
     if (state == LEASE_RELEASING)
@@ -124,17 +170,4 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
     if (state == LEASE_HELD)
         shard->counters.held++;
     lease->under_way = lease->undecided = lease->held_back = false;
-}
-
-/* Not if another agent has resumed the lease since: then the lease comes back. */
-static bool is_among(const struct list *leases, const uint8_t secret[SECRET_BYTES]) {
-    for (const struct list *at = leases->next; at != leases; at = at->next)
-        if (lock_value_is_next(list_entry(at, const struct lease, ending_link)->secret, secret))
-            return true;
-    return false;
-}
-
-bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
-    return is_among(&shard->ending, secret) || is_among(&shard->owing, secret) ||
-           is_among(&shard->backlog, secret) || is_among(&shard->lost, secret);
 }

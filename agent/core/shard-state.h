@@ -92,6 +92,7 @@ struct shard {
     struct pool queries;
     struct timer_queue due;           /* slots of leases, then of queries */
     uint32_t *lease_of_request;       /* by request modulo requests_max: slot + 1 */
+    uint32_t *ending_chains;          /* lost and releasing leases by a hash of their secret: slot + 1 */
     struct round_trace_place *traces; /* ROUND_TRACES */
     struct shared_string_pool texts;
     struct list lost;                    /* in LEASE_LOST */

@@ -36,6 +36,7 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
     void *due_memory = memory_layout_next(memory, &offset, timer_queue_memory_bytes(items));
     void *request_memory =
         memory_layout_next(memory, &offset, (size_t) config->requests_max * sizeof(uint32_t));
+    void *ending_memory = memory_layout_next(memory, &offset, (size_t) leases * sizeof(uint32_t));
     void *trace_memory =
         memory_layout_next(memory, &offset, ROUND_TRACES * sizeof(struct round_trace_place));
     void *text_memory = memory_layout_next(memory, &offset, text_bytes(config));
@@ -45,6 +46,7 @@ static size_t lay_out(struct shard *shard, const struct shard_config *config, un
         pool_init(&shard->queries, query_memory, sizeof(struct leader_query), LEADER_QUERIES_MAX);
         timer_queue_init(&shard->due, due_memory, items);
         shard->lease_of_request = request_memory;
+        shard->ending_chains = ending_memory;
         shard->traces = trace_memory;
         shared_string_pool_init(&shard->texts, text_memory, text_bytes(config));
     }

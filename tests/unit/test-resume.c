@@ -384,6 +384,56 @@ static void test_not_while_it_is_deleted(void) {
     is_int(count_sent(OPERATION_ADOPT), 3, "after the deletion the nodes are asked");
 }
 
+static struct sent resume_number(uint64_t request, unsigned number) {
+    struct command command = command_of(COMMAND_RESUME, request);
+
+    memset(command.secret, (int) number, sizeof(command.secret));
+    shard_command(&harness.shard, &command, harness.now_ns);
+    return *last_sent(OPERATION_ADOPT);
+}
+
+/* True if a RESUME of this lease asks the nodes. */
+static bool asks_for(unsigned number) {
+    enum { REQUEST = 16 };
+    unsigned before = count_sent(OPERATION_ADOPT);
+
+    (void) resume_number(REQUEST, number);
+    if (count_sent(OPERATION_ADOPT) == before)
+        return false;
+    command(COMMAND_FORGET, REQUEST);
+    return true;
+}
+
+/* Of many leases that are deleted, each is found, and none longer than its deletion lasts. */
+static void test_many_deleted(void) {
+    enum { LEASES = 12 };
+    struct sent releases[LEASES + 1];
+    unsigned found = 0, of_others = 0, gone = 0;
+
+    shard_harness_begin(3);
+    for (unsigned i = 1; i <= LEASES; i++) {
+        const struct sent sent = resume_number(i, i);
+        vote(0, &sent, VOTE_YES);
+        vote(1, &sent, VOTE_YES);
+        command(COMMAND_RELEASE, i);
+        releases[i] = *last_sent(OPERATION_RELEASE);
+    }
+    for (unsigned i = 1; i <= LEASES; i++) {
+        found += !asks_for(i);
+        of_others += !asks_for(100 + i);
+    }
+    ok(found == LEASES && of_others == 0, "of many leases those that are deleted are not resumed");
+    for (unsigned i = 1, n = 5; i <= LEASES; i++, n = n % LEASES + 1) {
+        for (unsigned node = 0; node < 3; node++)
+            vote(node, &releases[n], VOTE_YES);
+        gone += asks_for(n);
+        unsigned last = (n + LEASES / 2) % LEASES + 1; /* deleted later, in the first half */
+        if (i < LEASES / 2)
+            found += !asks_for(last);
+    }
+    ok(gone == LEASES && found == LEASES + LEASES / 2 - 1, "until they are");
+}
+
 int main(void) {
     test_majority_shows_it();
     test_search();
@@ -398,5 +448,6 @@ int main(void) {
     test_held_for_too_long();
     test_withdrawn();
     test_not_while_it_is_deleted();
+    test_many_deleted();
     return done_testing();
 }
