@@ -1,8 +1,14 @@
 -- KEYS a key of ours | ARGV our channels' prefix, that of keyspace notifications
 -- Checks whether the agent's user may run the commands of the other scripts; runs none of them. Returns an
 -- error with the missing rights; POLL with the rights that are missing to subscribe to releases; or OK with
--- the optional rights that are there. Servers before 7.0 can't answer this.
+-- the optional rights that are there. A command that the server does not have is a right that is missing.
+-- Servers before 7.0 can't answer this.
 if not redis.acl_check_cmd then return redis.status_reply('OK keyspace config') end
+-- The server raises an error for a command that it does not have (rename-command).
+local function may(...)
+  local known, allowed = pcall(redis.acl_check_cmd, ...)
+  return known and allowed
+end
 local key = KEYS[1]
 local commands = {
   {'EVALSHA', '', 0}, {'TIME'}, {'INFO', 'server'}, {'GET', key}, {'SET', key, '1', 'NX', 'PX', 1},
@@ -11,7 +17,7 @@ local commands = {
 }
 local missing = {}
 for _, command in ipairs(commands) do
-  if not redis.acl_check_cmd(unpack(command)) then
+  if not may(unpack(command)) then
     missing[#missing + 1] = '+' .. string.lower(command[1])
   end
 end
@@ -19,7 +25,7 @@ if #missing > 0 then
   return redis.error_reply('NOPERM the user lacks these rights: ' .. table.concat(missing, ' '))
 end
 for _, command in ipairs({{'PUBLISH', ARGV[1], ''}, {'SUBSCRIBE', ARGV[1]}, {'UNSUBSCRIBE', ARGV[1]}}) do
-  if not redis.acl_check_cmd(unpack(command)) then
+  if not may(unpack(command)) then
     missing[#missing + 1] = '+' .. string.lower(command[1])
   end
 end
@@ -27,6 +33,6 @@ if #missing > 0 then
   return redis.status_reply('POLL ' .. table.concat(missing, ' ') .. ' or &redlockd:*')
 end
 local out = 'OK'
-if redis.acl_check_cmd('SUBSCRIBE', ARGV[2]) then out = out .. ' keyspace' end
-if redis.acl_check_cmd('CONFIG', 'GET', 'notify-keyspace-events') then out = out .. ' config' end
+if may('SUBSCRIBE', ARGV[2]) then out = out .. ' keyspace' end
+if may('CONFIG', 'GET', 'notify-keyspace-events') then out = out .. ' config' end
 return redis.status_reply(out)

@@ -205,6 +205,48 @@ def test_published():
     agent.terminate()
 
 
+def test_without_config():
+    """Hardened servers have no CONFIG, which the agent does not need."""
+    nodes = lab.nodes(3, "--rename-command", "CONFIG", "")
+    agents = pair(nodes)
+    holder, waiter = agents[0].client(3), agents[1].client(3)
+    grant = holder.acquire("hardened")
+    waiter.send("ACQUIRE", "hardened", "WAIT", -1)
+    subscribed(nodes, "hardened")
+    ear = lab.Client(nodes[0].socket_path)
+    ear.call("SUBSCRIBE", CHANNEL + "hardened")
+    holder.call("RELEASE", grant["id"])
+    equal(ear.read(), ["message", CHANNEL + "hardened", ""], "servers without CONFIG publish a release")
+    ok(lab.as_map(waiter.reply())["fence"] > grant["fence"], "and the waiter of the other agent has it")
+    ok("does not wake waiters" not in agents[0].log_text(), "which the log does not deny")
+    end(agents)
+
+
+def test_without_needed_command():
+    nodes = [lab.Node("a"), lab.Node("b", "--rename-command", "UNLINK", "")]
+    agent = lab.Agent(nodes)
+    ok(agent.wait_node("b", reason="+unlink"), "a server without a needed command does not vote, and NODES "
+       "has the command")
+    agent.terminate()
+
+
+class Speechless(lab.FakeNode):
+    """Does not say what rights the agent's user has."""
+
+    def _reply(self, word, items):
+        asked = word == b"EVAL" and items[3] == b"redlockd:rights"
+        return b"-ERR something else\r\n" if asked else super()._reply(word, items)
+
+
+def test_unknown_rights():
+    agent = lab.Agent([Speechless("a")])
+    agent.wait_voting(1)
+    line = "node a: does not wake waiters, which poll instead: its user's rights are unknown: ERR something"
+    lab.wait_for(lambda: line in agent.log_text(), what="the log's line")
+    equal(agent.log_text().count(line), 1, "another answer about rights is logged, once")
+    agent.terminate()
+
+
 def channels(node):
     """All subscribed channels: names, and the pings of the connections."""
     return int(re.search(r"pubsub_channels:(\d+)", node.call("INFO", "stats")).group(1))
@@ -238,4 +280,5 @@ def test_many():
 
 if __name__ == "__main__":
     main(test_woken_and_polling, test_cut, test_foreign, test_own_deletions, test_tcp_and_a_password,
-         test_published, test_many)
+         test_published, test_without_config, test_without_needed_command, test_unknown_rights,
+         test_many)

@@ -104,8 +104,7 @@ void node_log_report(struct node_log *log, const struct report *report) {
 
 void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing) {
     if (log->is_first && !log->lacks_rights[node])
-        log_notice("node %s: does not wake waiters, which poll instead: its user lacks %s",
-                   log->node_names[node], missing);
+        log_notice("node %s: does not wake waiters, which poll instead: %s", log->node_names[node], missing);
     log->lacks_rights[node] = true;
 }
 

@@ -37,7 +37,7 @@ void node_log_init(struct node_log *log, const char *const *node_names, bool is_
 /* A REPORT_NODE, REPORT_FOREIGN or REPORT_LOST; others are ignored. */
 void node_log_report(struct node_log *log, const struct report *report);
 
-/* The node's user may not subscribe to releases. */
+/* The node's user may not subscribe to releases, for the reason in `missing`. */
 void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing);
 
 /* Another agent of the fleet is configured differently; "": none is known. */

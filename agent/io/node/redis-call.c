@@ -52,7 +52,8 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
     }
 }
 
-/* Errors other than NOPERM are met, and reported, by the commands that follow. */
+/* Other errors than NOPERM are usually met, and reported, by the commands that follow. If the node gets
+ * ready all the same, the log has the error. */
 static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
     const redisReply *reply = data;
@@ -66,6 +67,8 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
         redis_give_up(redis, REDIS_MISFIT);
     else if (redis->state != REDIS_UNFIT && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
         redis_give_up(redis, "%s", reply->str);
+    else if (redis->state != REDIS_READY)
+        user_rights_unknown(&redis->rights, reply->str);
 }
 
 /* An operator may take a right from a user that is connected: then the node is shown as failed. The

@@ -10,5 +10,11 @@ void user_rights_read(struct user_rights *rights, const char *answer) {
     rights->listen = !polls;
     rights->keyspace = !polls && strstr(answer, " keyspace") != NULL;
     rights->config = !polls && strstr(answer, " config") != NULL;
-    (void) snprintf(rights->missing, sizeof(rights->missing), "%s", polls ? answer + strlen(poll) : "");
+    (void) snprintf(rights->missing, sizeof(rights->missing), "%s%s", polls ? "its user lacks " : "",
+                    polls ? answer + strlen(poll) : "");
+}
+
+void user_rights_unknown(struct user_rights *rights, const char *error) {
+    *rights = (struct user_rights){.listen = false};
+    (void) snprintf(rights->missing, sizeof(rights->missing), "its user's rights are unknown: %s", error);
 }

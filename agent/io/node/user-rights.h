@@ -8,7 +8,10 @@ struct user_rights {
     bool listen;       /* publish, subscribe and unsubscribe on the agents' channels */
     bool keyspace;     /* subscribe to keyspace notifications */
     bool config;       /* read the configuration */
-    char missing[120]; /* without `listen`: the missing rights */
+    char missing[120]; /* without `listen`: why, such as "its user lacks +publish" */
 };
 
 void user_rights_read(struct user_rights *rights, const char *answer);
+
+/* The server answered by this error: the optional rights count as missing. */
+void user_rights_unknown(struct user_rights *rights, const char *error);
