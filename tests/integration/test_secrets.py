@@ -272,6 +272,50 @@ def test_debugger():
         client.close()
 
 
+class RepeatingNode(lab.FakeNode):
+    """A server that does not know AUTH, and repeats its arguments."""
+
+    def __init__(self, name, form):
+        self.form = form
+        super().__init__(name)
+
+    def _reply(self, word, items):
+        if word != b"AUTH":
+            return super()._reply(word, items)
+        return self.form % b" ".join(b"'%s'" % item for item in items[1:]) + b"\r\n"
+
+
+def test_repeated_password():
+    login = 'user = "redlockd" password = "%s"' % PASSWORD
+    nodes = [lab.Node("a", "--rename-command", "AUTH", ""),
+             RepeatingNode("b", b"-ERR unknown command 'AUTH', with args beginning with: %s"),
+             RepeatingNode("c", b"-ERR I don't know %s")]
+    agent = lab.Agent(nodes, node_config=login)
+    reasons = [agent.wait_node(node.name, reason="refused the greeting")["reason"] for node in nodes]
+    equal(reasons, ["refused the greeting: ERR unknown command 'AUTH'"] * 2 +
+          ["refused the greeting: ERR I don't know 'redlockd' '"], "a refused AUTH is shown")
+    status, out, _ = lab.redlock_run(agent, "nodes")
+    equal(seen(shown(agent) + out.encode(), [PASSWORD.encode(), b"horse"]), [], "without the password")
+    agent.kill()
+
+
+def test_repeated_on_connection_for_messages():
+    node = SecretNode("a")
+    error = "-ERR unknown command 'AUTH', with args beginning with: '%s'\r\n" % PASSWORD
+    answers = [None]  # the first AUTH, on the connection for commands, reaches the node
+    between = lab.Between(node, b"AUTH", lambda: answers.pop() if answers else error.encode())
+    agent = lab.Agent([between], keepers=1, node_config='password = "%s"' % PASSWORD)
+    agent.wait_voting(1)
+    node.call("SET", "waits", "another's", "PX", 60000)
+    client = agent.client()
+    client.send("ACQUIRE", "waits", "WAIT", -1)
+    line = "no subscription to releases, so waiters poll it: "
+    lab.wait_for(lambda: line in agent.log_text(), what="the connection for messages")
+    ok(line + "ERR unknown command 'AUTH'\n" in agent.log_text() and PASSWORD not in agent.log_text(),
+       "nor does the connection for messages show the password")
+    agent.kill()
+
+
 CLIENT = """
 import ctypes, sys
 library = ctypes.CDLL(sys.argv[1])
@@ -301,4 +345,5 @@ def test_library():
     equal(seen(dump(client), needles), [], "and nothing is left")
 
 
-main(test_core_dumps, test_other_processes, test_secrets, test_debugger, test_library)
+main(test_core_dumps, test_other_processes, test_secrets, test_debugger, test_repeated_password,
+     test_repeated_on_connection_for_messages, test_library)

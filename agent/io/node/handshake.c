@@ -47,3 +47,15 @@ int handshake_format(const struct config_node *node, char **ret) {
     *ret = bytes;
     return length;
 }
+
+int handshake_error_length(const struct config_node *node, const char *error) {
+    const char *arguments = strstr(error, ", with args beginning with"), *password = NULL;
+    size_t length = arguments ? (size_t) (arguments - error) : strlen(error);
+
+    /* In any other form, too. */
+    if (node->password && node->password[0] != '\0')
+        password = strstr(error, node->password);
+    if (password && (size_t) (password - error) < length)
+        length = (size_t) (password - error);
+    return (int) length;
+}

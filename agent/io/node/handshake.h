@@ -18,3 +18,7 @@ int handshake_tls(const struct config_node *node, struct tls **tls, struct redis
 /* The AUTH command in RESP, for a node with a password. Returns its length, or a negative number without
  * memory. The caller frees *ret by secret_memory_free(). */
 int handshake_format(const struct config_node *node, char **ret);
+
+/* Of the server's error in answer to AUTH: how many bytes may be shown. A server that does not know the
+ * command repeats its arguments, and so the password. */
+int handshake_error_length(const struct config_node *node, const char *error);

@@ -135,7 +135,8 @@ static void on_greeting_reply(redisAsyncContext *context, void *data, void *priv
         return;
     redis->answered = true;
     if (reply->type == REDIS_REPLY_ERROR)
-        redis_give_up(redis, "refused the greeting: %s", reply->str);
+        redis_give_up(redis, "refused the greeting: %.*s", handshake_error_length(redis->node, reply->str),
+                      reply->str);
     else if (reply->type != REDIS_REPLY_STATUS)
         redis_give_up(redis, REDIS_MISFIT);
     else

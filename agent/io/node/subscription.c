@@ -275,7 +275,11 @@ static void on_greeting_reply(struct subscription *subscription, const redisRepl
     bool refused = reply->type == REDIS_REPLY_ERROR;
 
     if (!fits_step(step, reply)) {
-        fail(subscription, refused ? reply->str : REDIS_MISFIT);
+        char reason[REASON_BYTES] = REDIS_MISFIT;
+        if (refused)
+            (void) snprintf(reason, sizeof(reason), "%.*s",
+                            handshake_error_length(subscription->config_node, reply->str), reply->str);
+        fail(subscription, reason);
         return;
     }
     switch (step) {
