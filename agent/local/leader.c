@@ -138,6 +138,11 @@ void leader_report(struct session *session, const struct report *report, instant
                     report->text);
         return;
     }
+    if (!report->text && report->undecided) {
+        reply_error(session, rejection_word(FAILURE_NO_QUORUM),
+                    "the nodes that did not answer decide whether the name is held");
+        return;
+    }
     struct resp_writer writer = reply_begin(session);
     if (report->text) {
         const struct own_lease own = own_lease_of(session->front, &key, session->queried_hash, now_ns);

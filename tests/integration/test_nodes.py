@@ -360,6 +360,26 @@ def test_foreign_type():
     agent.terminate()
 
 
+def test_leader_with_silent_node():
+    """One node has lost the key of a held lease, another is silent: the silent one decides."""
+    nodes = lab.nodes(3)
+    agent = lab.Agent(nodes)
+    client, asker = agent.client(3), agent.client(3)
+    client.acquire("held", "TTL", 60000)
+    nodes[0].call("DEL", "held")
+    nodes[1].stop()
+    begins(asker.call("LEADER", "held"), "NOQUORUM the nodes that did not answer decide",
+           "LEADER of a held name does not say that it is free")
+    equal(lab.redlock_run(agent, "leader", "held")[0], 75, "nor does redlock leader")
+    equal(asker.call("LEADER", "free"), None, "a name without any key is free")
+    nodes[1].cont()
+    lab.wait_for(lambda: isinstance(asker.call("LEADER", "held"), dict), what="the silent node's answer")
+    ok(True, "when the node answers, its key counts")
+    nodes[1].call("DEL", "held")
+    equal(asker.call("LEADER", "held"), None, "a key of one node of three that answer is no lease")
+    agent.terminate()
+
+
 def test_foreign_writes():
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
@@ -492,6 +512,7 @@ class Named:
 main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
      test_refusing_nodes, test_no_answer_to_connecting,
      test_real_refusals, test_refused_writes, test_wrong_servers, test_facts_under_way,
-     test_evictions_under_way, test_round_trips, test_foreign_type, test_foreign_writes,
+     test_evictions_under_way, test_round_trips, test_foreign_type,
+     test_leader_with_silent_node, test_foreign_writes,
      test_script_flush_and_restart, test_name_with_two_addresses,
      test_even_and_single, test_passwords, test_late_start)

@@ -149,6 +149,11 @@ static void test_leader(void) {
     is_string(got(0), "$-1\r\n", "nil without a leader");
     clear();
     ask(0, "LEADER job");
+    looked = (struct report){.kind = REPORT_LEADER, .request = last_command()->request, .undecided = true};
+    leader_report(&harness.sessions[0], &looked, harness.now_ns);
+    ok(begins(0, "-NOQUORUM the nodes that did not answer"), "unless silent nodes decide that");
+    clear();
+    ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LEADER,
                              .request = last_command()->request,
                              .text = "theirs",
