@@ -110,6 +110,8 @@ static bool is_within_quota(struct session *session, const struct registry_ask *
         [QUOTA_LEASES] = 1, [QUOTA_EXTENSIONS] = quota_extensions(ask->terms.ttl_ms)};
     bool waits = !ask->resume && registry_is_wanted(registry, ask->name, ask->name_length);
 
+    if (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length))
+        return true;
     for (enum quota_kind kind = QUOTA_LEASES; kind <= QUOTA_EXTENSIONS; kind++)
         if (!quota_may(&registry->quota, ask->uid, kind, amounts[kind])) {
             reply_quota(session, kind, amounts[kind]);

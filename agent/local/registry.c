@@ -77,6 +77,24 @@ uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms) 
     return longer;
 }
 
+/* A lease of a former process whose connection could not be restored: its client may resume it. */
+static bool may_be_resumed(const struct request *request) {
+    return request->state == REQUEST_HELD && !request->unwanted && request->restore != RESTORE_NONE &&
+           !request->session && !request_is_lingering(request);
+}
+
+bool registry_has_left_lease(const struct registry *registry, uid_t uid, const char *name, size_t length) {
+    const struct name_table_entry *entry = name_table_find(&registry->names, name, length);
+
+    for (const struct list *at = entry ? entry->queue.next : NULL; at && at != &entry->queue;
+         at = at->next) {
+        const struct request *request = list_entry(at, const struct request, queue_link);
+        if (request->uid == uid && may_be_resumed(request))
+            return true;
+    }
+    return false;
+}
+
 /* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
  * same token. */
 static void start_resume(struct registry *registry, struct request *request,
@@ -89,8 +107,7 @@ static void start_resume(struct registry *registry, struct request *request,
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
             text = "the lease was released or lost at this agent";
-        } else if (other->state == REQUEST_HELD && other->restore != RESTORE_NONE && !other->session &&
-                   !request_is_lingering(other)) {
+        } else if (may_be_resumed(other)) {
             continue; /* may be the lease in question */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";

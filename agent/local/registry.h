@@ -149,6 +149,10 @@ const struct request *registry_holder(const struct registry *registry, uint64_t 
 /* True if some request of this host contends for the name, waits for it or holds it. */
 bool registry_is_wanted(const struct registry *registry, const char *name, size_t length);
 
+/* True if the registry has a lease of this user that a former process granted, and that no session has: the
+ * user's RESUME continues it, so it needs no more of a quota. */
+bool registry_has_left_lease(const struct registry *registry, uid_t uid, const char *name, size_t length);
+
 uint64_t registry_hash(const struct registry *registry, const char *name, size_t length);
 
 /* True: max_leases is reached. */

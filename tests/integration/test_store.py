@@ -2,6 +2,7 @@
 descriptors. The same under systemd: tests/systemd/test_units.py."""
 
 import array
+import contextlib
 import fcntl
 import mmap
 import os
@@ -774,6 +775,46 @@ def test_not_stored():
     replace()
 
 
+@contextlib.contextmanager
+def user(uid):
+    """The agent takes the user of a connection from the kernel."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_not_stored_within_limit():
+    """The lease that the agent keeps for its client counts under its rule, but not against its RESUME."""
+    if os.getuid() != 0:
+        skip("the limit of another user", "only root can become other users")
+        return
+    os.chmod(lab.directory, 0o711)
+    os.chmod(agent.socket_path, 0o666)
+    agent.write_config(CONFIG + 'rule "limited*" { max_leases = 1 }\n')
+    replace()
+    agent.refuse = True
+    with user(20001):
+        client = agent.client(3)
+    grant = client.acquire("limited", "RESUMABLE")
+    replace()
+    with user(20001):
+        back = agent.client(3)
+    begins(back.acquire("limited too"), "QUOTA rule", "a lease that may be resumed counts")
+    resumed = lab.as_map(back.call("RESUME", "limited", grant["secret"], "WAIT", 3000))
+    equal(isinstance(resumed, dict) and resumed["fence"], grant["fence"], "its client resumes it")
+    with user(20002):
+        other = agent.client(3)
+    other.acquire("limited too")
+    begins(other.call("RESUME", "limited", grant["secret"], "WAIT", 0), "QUOTA rule", "another user may not")
+    for each in client, back, other:
+        each.close()
+    agent.refuse = False
+    agent.write_config(CONFIG)
+    replace()
+
+
 def test_other_version():
     client = agent.client(3)
     client.acquire("versioned", "TTL", 2000)
@@ -1142,8 +1183,8 @@ main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test
      test_risk_without_quorum, test_slow_majority, test_page, test_unread_answers,
      test_wait_behind_wait, test_unread_output, test_full_nodes, test_observers, test_greetings,
      test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
-     test_resumed_elsewhere, test_repeated_resume, test_continued_resume, test_cooldown,
-     test_other_version, test_host_changed, test_store_is_tidy, test_full_store, test_long_names,
-     test_no_room, test_socket_name, test_name_in_use, test_many, test_high_slots, test_few_descriptors,
-     test_fewer_leases, test_shorter_max_ttl, test_without_manager, test_exactly_once, test_hand_offs,
-     test_token_late)
+     test_not_stored_within_limit, test_resumed_elsewhere, test_repeated_resume, test_continued_resume,
+     test_cooldown, test_other_version, test_host_changed, test_store_is_tidy, test_full_store,
+     test_long_names, test_no_room, test_socket_name, test_name_in_use, test_many, test_high_slots,
+     test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
+     test_exactly_once, test_hand_offs, test_token_late)
