@@ -47,7 +47,7 @@ enum {
     ANSWER_NODE_TIMEOUTS = 3, /* a request that does not wait is answered within so many time-outs */
     NODE_BACK_US_MAX = 5000,  /* after a node's return or loss, retries and extensions spread over this */
     NODE_STALLED_MS = 1000,   /* silence with requests outstanding: no longer asked, shown as failed */
-    NODE_SLOW_MS = 1500,      /* age of an outstanding request: the node gets extensions only */
+    NODE_SLOW_MS = 1500,      /* age of an outstanding request: the node is slow (core/window.h) */
     NODE_ATTEMPTS_MAX = 512,  /* names under way to a node: no more attempts there, */
     NODE_RELEASES_MAX = 2 * NODE_ATTEMPTS_MAX, /* nor releases: core/window.h */
     NODE_QUEUE_MS = 50, /* the same if an answer takes longer, with more names than these: */

@@ -202,7 +202,8 @@ void node_note_present(struct node *node) {
         memcpy(node->trouble, node->refusal, sizeof(node->trouble));
     else if (node->slow)
         (void) snprintf(node->trouble, sizeof(node->trouble),
-                        "slow: a request has waited for %d ms. New leases do without this node",
+                        "slow: a request has waited for %d ms. While a majority is prompt, new leases do "
+                        "without this node",
                         (int) NODE_SLOW_MS);
     else
         node->trouble[0] = '\0';
