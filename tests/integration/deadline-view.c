@@ -299,11 +299,13 @@ static void test_descriptors(void) {
         (void) close(sockets[i]);
     ok(descriptors_are(descriptors_before), "their descriptors are closed");
     int socket_fd = raw_connect();
+    answer[0] = '\0';
     for (unsigned i = 0; i < 100; i++)
         (void) raw_ask(socket_fd, "PING\r\n", socket_fd, answer, sizeof(answer));
-    ok(strcmp(answer, "+PONG\r\n") == 0, "a client may send descriptors");
+    bool refused = answer[0] == '\0' && errno == EPERM; /* by the kernel, from Linux 6.16 on */
+    ok(refused || strcmp(answer, "+PONG\r\n") == 0, "a client that sends descriptors");
     (void) close(socket_fd);
-    ok(descriptors_are(descriptors_before), "which the agent closes");
+    ok(descriptors_are(descriptors_before), "leaves the agent none");
 }
 
 /* --- a stopped and a dead agent --- */

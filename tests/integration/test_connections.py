@@ -1,6 +1,7 @@
 """Client connections: complete replies or none, whatever the kernel rejects."""
 
 import array
+import errno
 import fcntl
 import os
 import select
@@ -17,6 +18,7 @@ from tap import begins, equal, main, ok, skip
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "failures"))
 import calls  # noqa: E402
 
+SO_PASSRIGHTS = 83  # Linux 6.16
 LINES = 10  # of one kind in the log; further ones are counted
 DESCRIPTORS = 256  # of the agent; as many may be in flight
 
@@ -98,6 +100,70 @@ def test_page_that_cannot_be_passed():
     equal(receive(late, len(PAGE_REPLY)), (PAGE_REPLY, 1), "with fewer in flight, pages are passed again")
     equal(agent.log_text().count("can't pass"), LINES, "the log has the failure, limited in lines")
     agent.kill()
+
+
+def can_refuse_descriptors():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as own:
+        try:
+            own.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 0)
+            return True
+        except OSError:
+            return False
+
+
+def lingering_connection():
+    """A TCP connection whose peer does not read: the process that closes it last waits for hours."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connection = socket.create_connection(server.getsockname())
+        peer = server.accept()[0]
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 65535))
+    connection.setblocking(False)
+    try:
+        while True:
+            connection.send(b"x" * 65536)
+    except BlockingIOError:
+        return connection, peer
+
+
+def is_refused(client):
+    connection, peer = lingering_connection()
+    outcome = None
+    try:
+        socket.send_fds(client.socket, [b"PING\r\n"], [connection.fileno()])
+    except OSError as error:
+        outcome = error.errno
+    if outcome is None:
+        connection.close()  # the agent closes it last
+        client.reply()
+    peer.close()  # with data unread: the connection ends
+    connection.close()
+    return outcome == errno.EPERM
+
+
+def test_passed_descriptors():
+    if not can_refuse_descriptors():
+        skip("passed descriptors", "a kernel before Linux 6.16")
+        return
+    agent = lab.Agent(nodes)
+    client, other = agent.client(), agent.client()
+    ok(is_refused(client), "a client can't pass the agent a descriptor that takes hours to close")
+    equal((client.call("PING"), other.call("PING")), ("PONG", "PONG"), "its session goes on, as others")
+    agent.kill()
+    kept = KeptAgent(nodes)
+    client = kept.client()
+    ok(is_refused(client), "nor by a socket of the service manager")
+    held = client.acquire("beside a descriptor", "TTL", 5000)["id"]
+    lab.wait_for(lambda: kept.names(), what="the session in the store")
+    with kept.lock:
+        stored = [fd for name, fd in kept.store if name.startswith("session-")]
+    kept.kill()
+    for fd in stored:
+        with socket.socket(fileno=os.dup(fd)) as accepted:
+            accepted.setsockopt(socket.SOL_SOCKET, SO_PASSRIGHTS, 1)  # as an older agent leaves it
+    kept.start()
+    ok(client.call("CHECK", held) > 0, "the next agent continues the session")
+    ok(is_refused(client), "and takes no descriptors from it, whatever the former agent did")
+    kept.kill()
 
 
 def switches(agent):
@@ -370,5 +436,5 @@ def test_no_memory_for_a_reply():
 
 main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit,
      test_malformed, test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader,
-     test_reading_side_closed, test_log_flood, test_page_that_cannot_be_passed,
-     test_store_that_cannot_be_reached, test_no_memory_for_a_reply)
+     test_reading_side_closed, test_log_flood, test_passed_descriptors,
+     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached, test_no_memory_for_a_reply)

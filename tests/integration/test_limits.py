@@ -7,7 +7,7 @@ import socket
 import threading
 
 import lab
-from tap import begins, equal, main, ok
+from tap import begins, equal, main, ok, skip
 
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, "max_sessions = 200\nmax_leases = 5000\nmax_ttl = \"30s\"\n" + lab.UNHURRIED)
@@ -228,7 +228,11 @@ def test_slow_reader():
 def test_descriptors():
     client = agent.client()
     left, right = socket.socketpair()
-    socket.send_fds(client.socket, [b"PING\r\n"], [left.fileno(), right.fileno()])
+    try:
+        socket.send_fds(client.socket, [b"PING\r\n"], [left.fileno(), right.fileno()])
+    except PermissionError:
+        skip("descriptors that a client sends", "the kernel refuses them (Linux 6.16): test_connections")
+        return
     equal(client.reply(), "PONG", "descriptors that a client sends are ignored")
     left.close()
     ok(right.recv(1) == b"", "and closed")

@@ -22,6 +22,7 @@
 #include "io/client/socket-queue.h"
 #include "io/loop/clock.h"
 #include "io/loop/loop.h"
+#include "io/loop/pass-descriptor.h"
 #include "local/disconnect.h"
 
 /* A turn takes requests for this long; then the keepers' messages are read, and replies sent. A client that
@@ -406,6 +407,7 @@ int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *
     session_init(&conn->session, local, conn->id, peer->pid, peer->uid);
     conn->gid = peer->gid;
     conn_find_rules(&conn->session);
+    pass_descriptor_refuse(fd); /* its client may have connected before this agent, or to an older one */
     int r = watch(conn);
     if (r < 0) {
         disconnect_end(&conn->session, clock_now_ns());

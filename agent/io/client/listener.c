@@ -17,6 +17,7 @@
 #include "io/loop/log-limit.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
+#include "io/loop/pass-descriptor.h"
 
 /* While several users ask, all users together get as many connections a second as four fifths of the work
  * share of one user allow, after a burst; the last fifth is for that user's other sessions. Further ones
@@ -125,6 +126,7 @@ int listener_bind(const char *path, mode_t mode, gid_t group) {
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
+    pass_descriptor_refuse(fd);
     /* The umask is 0077: other users can't connect before mode and group are set. */
     r = bind_to(fd, path, &address);
     if (r < 0)
@@ -280,6 +282,7 @@ int listener_new(sd_event *event, int fd, const struct work_share *share,
                           .log = {.kind = "connections that can't be accepted", .level = LOG_LEVEL_WARNING}};
     listener->reserve_fd = -1;
     take_reserve(listener);
+    pass_descriptor_refuse(fd);
     set_backlog(listener, BACKLOG); /* a former process may have left it short */
     int r = sd_event_add_io(event, &listener->source, fd, EPOLLIN, on_connection, listener);
     if (r >= 0)

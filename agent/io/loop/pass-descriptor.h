@@ -4,6 +4,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
 union pass_descriptor_room {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
@@ -18,4 +22,13 @@ static inline void pass_descriptor(struct msghdr *message, union pass_descriptor
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(header), &fd, sizeof(int));
+}
+
+/* The kernel passes no descriptors to this socket from now on, nor to those that a listening socket makes:
+ * the sender gets EPERM. The receiver would close them in its own thread, and may wait there: for a TCP
+ * socket with SO_LINGER, say. Without an effect before Linux 6.16. */
+static inline void pass_descriptor_refuse(int fd) {
+    const int off = 0;
+
+    (void) setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }
