@@ -96,7 +96,7 @@ bool registry_has_left_lease(const struct registry *registry, uid_t uid, const c
 }
 
 /* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
- * same token. */
+ * same token. Those are all before the queued requests, of which there may be many. */
 static void start_resume(struct registry *registry, struct request *request,
                          const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
     struct name_table_entry *name = request->name;
@@ -104,6 +104,8 @@ static void start_resume(struct registry *registry, struct request *request,
 
     list_for_each_safe(node, &name->queue) {
         const struct request *other = list_entry(node, struct request, queue_link);
+        if (other->state == REQUEST_QUEUED)
+            break;
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
             text = "the lease was released or lost at this agent";

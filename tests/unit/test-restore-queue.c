@@ -113,6 +113,30 @@ static void test_unreported_behind_another(void) {
     is_int(count_commands(COMMAND_CONTEND, id), 1, "an unreported grant contends after the present holder");
 }
 
+/* A client's RESUME and an unreported grant, each in the earlier slot once. */
+static void test_unreported_beside_a_resume(void) {
+    for (unsigned earlier = 0; earlier < 2; earlier++) {
+        restore_harness_begin();
+        uint64_t before = hold(2, "ACQUIRE other");
+        uint64_t id = wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+        if (earlier) {
+            ask_id(2, "RELEASE", before);
+            report(before, REPORT_RELEASED);
+            flush(2);
+            pass_ms(1000);
+        }
+        resume(1, "job", " WAIT 9000 ASYNC");
+        flush(1);
+        report(id, REPORT_GRANTED);
+        clear();
+        replace();
+        report(id, REPORT_FAILED);
+        resume(3, "job", "");
+        ok(has(3, "-BUSY another session is resuming"),
+           "rule 8: a RESUME is found beside an unreported grant that waits again");
+    }
+}
+
 /* An ACQUIRE that waits for its reply is no entry: the next process reads the request again. */
 static void test_unanswered_first(void) {
     restore_harness_begin();
@@ -157,6 +181,7 @@ int main(void) {
     test_granted_unreported();
     test_unreported_found_too_late();
     test_unreported_behind_another();
+    test_unreported_beside_a_resume();
     test_unanswered_first();
     test_one_try();
     return done_testing();

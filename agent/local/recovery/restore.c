@@ -96,10 +96,16 @@ static void start_held(struct registry *registry, struct request *request, insta
         announce_loss(registry, request, now_ns);
 }
 
-static void put_behind_held(struct request *request) {
+/* The request is restored before the other: held ones, then clients' RESUME, then requests that may soon be
+ * queued. */
+static bool comes_before(const struct request *one, const struct request *other) {
+    return one->state == REQUEST_HELD || (request_is_resume(one) && !request_is_resume(other));
+}
+
+static void put_in_place(struct request *request) {
     struct list *queue = &request->name->queue, *at = queue->next;
 
-    while (at != queue && list_entry(at, struct request, queue_link)->state == REQUEST_HELD)
+    while (at != queue && comes_before(list_entry(at, struct request, queue_link), request))
         at = at->next;
     list_append(at, &request->queue_link);
 }
@@ -107,7 +113,7 @@ static void put_behind_held(struct request *request) {
 static void start_waiting(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_begin_wait(registry, request, now_ns);
     if (request->resume) {
-        put_behind_held(request);
+        put_in_place(request);
         request_resume(registry, request, request->secrets->reported);
     } else {
         wait_queue_insert(request);
