@@ -12,9 +12,11 @@
 #include "local/reply.h"
 
 enum {
-    POLL_MS = 1000,        /* between two queries without a hint */
-    POLL_JITTER_MS = 100,  /* either way: queries of many names spread out */
-    GAP_MS = 20,           /* between two queries at least: some names change hands all the time */
+    POLL_MS = 1000,       /* between two queries without a hint */
+    POLL_JITTER_MS = 100, /* either way: queries of many names spread out */
+    GAP_MS = 20,          /* between two queries at least: some names change hands all the time */
+    PUSH_US = 50, /* for each push, before the next query: then pushes are a small part of the work */
+    PUSHES_MS_MAX = 1000,  /* for all of them */
     EXPIRY_SLACK_MS = 5,   /* after the keys' expiry: the nodes' clocks differ */
     UNKNOWN_MS = 5 * 1000, /* without a majority, until observers get "unknown" */
 };
@@ -122,9 +124,18 @@ static void push_end(struct session *session, const char *name, size_t length) {
     reply_send(session, &writer);
 }
 
-static void push_to_all(const struct observe_name *observed, instant_ns now_ns) {
-    list_for_each_safe(node, &observed->observers)
-        push(observed, list_entry(node, struct observe_entry, observed_link)->session, now_ns);
+static void count_push(instant_ns *paid_ns, instant_ns now_ns) {
+    *paid_ns =
+        instant_min(instant_max(*paid_ns, now_ns) + PUSH_US * NS_PER_US, now_ns + PUSHES_MS_MAX * NS_PER_MS);
+}
+
+static void push_to_all(struct observe_table *table, struct observe_name *observed, instant_ns now_ns) {
+    list_for_each_safe(node, &observed->observers) {
+        struct session *session = list_entry(node, struct observe_entry, observed_link)->session;
+        count_push(&observed->paid_ns, now_ns);
+        count_push(&table->paid_ns[session->account], now_ns);
+        push(observed, session, now_ns);
+    }
 }
 
 /* --- OBSERVE, UNOBSERVE --- */
@@ -289,6 +300,11 @@ void observe_end(struct session *session) {
 
 /* --- queries --- */
 
+/* When the name may be queried again. */
+static instant_ns next_query_ns(const struct observe_name *observed) {
+    return instant_max(observed->queried_ns + GAP_MS * NS_PER_MS, observed->paid_ns);
+}
+
 void observe_hint(struct front_state *front, uint64_t name_hash, const char *name, size_t length) {
     struct observe_table *table = &front->observers;
     struct observe_name *observed =
@@ -298,7 +314,7 @@ void observe_hint(struct front_state *front, uint64_t name_hash, const char *nam
         return;
     observed->hinted = true;
     if (!observed->querying)
-        timer_queue_set(&table->due, index_of(table, observed), observed->queried_ns + GAP_MS * NS_PER_MS);
+        timer_queue_set(&table->due, index_of(table, observed), next_query_ns(observed));
 }
 
 static void query(struct front_state *front, struct observe_name *observed, instant_ns now_ns) {
@@ -337,7 +353,7 @@ static void plan(struct observe_table *table, struct observe_name *observed, int
     if (validity_ms >= 0 && validity_ms < delay_ms - EXPIRY_SLACK_MS)
         delay_ms = validity_ms + EXPIRY_SLACK_MS;
     timer_queue_set(&table->due, index_of(table, observed),
-                    instant_max(now_ns + delay_ms * NS_PER_MS, observed->queried_ns + GAP_MS * NS_PER_MS));
+                    instant_max(now_ns + delay_ms * NS_PER_MS, next_query_ns(observed)));
 }
 
 /* True if observers get a push. */
@@ -400,19 +416,27 @@ void observe_report(struct front_state *front, const struct report *report, inst
     table->querying_of[observed->asker]--;
     observed->querying = false;
     bool changed = take_report(table, observed, report, now_ns);
-    plan(table, observed, is_held ? report->validity_ms : -1, changed, now_ns);
     if (changed)
-        push_to_all(observed, now_ns);
+        push_to_all(table, observed, now_ns);
+    plan(table, observed, is_held ? report->validity_ms : -1, changed, now_ns);
     drop_unless_needed(table, observed);
 }
 
-/* Another user's requests wait at the nodes behind the queries. Users that share account 0 are not root. */
-static bool may_query(const struct front_state *front, const struct observe_name *observed) {
+/* When the name may be queried for its user's sake. Another user's requests wait at the nodes behind the
+ * queries, and at the front behind the pushes; few of these don't count. Users that share account 0 are not
+ * root. */
+static instant_ns user_may_query_ns(const struct front_state *front, const struct observe_name *observed,
+                                    instant_ns now_ns) {
+    const struct observe_table *table = &front->observers;
     const struct quota *quota = &front->registry.quota;
     uint8_t account = observed->account;
+    instant_ns gap_end_ns = now_ns + GAP_MS * NS_PER_MS;
 
-    return front->observers.querying_of[account] < OBSERVE_USER_QUERIES_MAX ||
-           (account != 0 && quota_is_trusted(quota, quota->accounts[account].uid));
+    if (account != 0 && quota_is_trusted(quota, quota->accounts[account].uid))
+        return now_ns;
+    if (table->paid_ns[account] > gap_end_ns)
+        return table->paid_ns[account];
+    return table->querying_of[account] < OBSERVE_USER_QUERIES_MAX ? now_ns : gap_end_ns;
 }
 
 void observe_tick(struct front_state *front, instant_ns now_ns) {
@@ -421,10 +445,11 @@ void observe_tick(struct front_state *front, instant_ns now_ns) {
     while (observe_due_ns(front) <= now_ns) {
         uint32_t index = timer_queue_first(&table->due);
         struct observe_name *observed = pool_at(&table->names.pool, index);
-        if (may_query(front, observed))
+        instant_ns at_ns = user_may_query_ns(front, observed, now_ns);
+        if (at_ns <= now_ns)
             query(front, observed, now_ns);
         else
-            timer_queue_set(&table->due, index, now_ns + GAP_MS * NS_PER_MS);
+            timer_queue_set(&table->due, index, at_ns);
     }
 }
 

@@ -4,7 +4,9 @@
  * Each observed name has one entry for all its observers. The name's keeper is queried as for LEADER:
  * periodically, at the end of the validity that the last answer showed, and at once after a hint that the
  * leader has changed on this host; one query a name at a time. Observers get a push when the majority's
- * answer differs from the last push. */
+ * answer differs from the last push. The more pushes a name has caused, or a user's sessions have got, the
+ * later the next query: else names with many observers, which change all the time, would keep the front
+ * busy. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,12 +40,13 @@ struct observe_name {
     instant_ns since_ns;      /* first answer of this leadership */
     instant_ns unanswered_ns; /* first query in a row without a majority; INSTANT_NEVER: none */
     instant_ns queried_ns;    /* last query sent */
-    uint32_t chase_ms;        /* after a hint, until the change shows: delay of the next query; 0: no hint */
-    uint8_t leadership;       /* enum observe_leadership */
-    uint8_t asker;            /* the account that has the query under way */
-    uint8_t account;          /* in the quota: its oldest observer's, if it has observers */
-    bool querying;            /* a query is under way */
-    bool hinted;              /* since the last query was sent */
+    instant_ns paid_ns; /* when the time for its pushes so far has passed: the next query is not before */
+    uint32_t chase_ms;  /* after a hint, until the change shows: delay of the next query; 0: no hint */
+    uint8_t leadership; /* enum observe_leadership */
+    uint8_t asker;      /* the account that has the query under way */
+    uint8_t account;    /* in the quota: its oldest observer's, if it has observers */
+    bool querying;      /* a query is under way */
+    bool hinted;        /* since the last query was sent */
 };
 
 struct observe_entry {
@@ -61,6 +64,7 @@ struct observe_table {
     struct timer_queue due; /* names without a query under way */
     struct shared_string_pool texts;
     struct random random;
+    instant_ns paid_ns[QUOTA_ACCOUNTS];   /* the same of the pushes to each user's sessions */
     unsigned querying;                    /* queries under way, */
     uint16_t querying_of[QUOTA_ACCOUNTS]; /* and those of each user's names */
 };

@@ -294,6 +294,52 @@ static void test_crowd(void) {
     ok(!query_within_ms(5000), "is asked for all");
 }
 
+static void give_to_root(unsigned session) {
+    struct quota *quota = &harness.front.registry.quota;
+
+    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
+    harness.sessions[session].account = quota_charge(quota, 0, QUOTA_SESSIONS, 1);
+    harness.sessions[session].uid = 0;
+}
+
+static void change_here(void) {
+    observe_hint(&harness.front, registry_hash(&harness.front.registry, "job", 3), "job", 3);
+    observe_tick(&harness.front, harness.now_ns);
+}
+
+/* A name of many observers that changes all the time. */
+static void test_crowd_is_slower(void) {
+    static const char one[] = HEX_A ":web1:0badcafe:42:0:", other[] = HEX_B ":web1:0badcafe:42:0:";
+    const int64_t pushes_ns = CROWD * 50 * NS_PER_US;
+
+    begin();
+    for (unsigned i = 0; i < CROWD; i++)
+        ask(LISTENERS + i, "OBSERVE job");
+    answer(one, 7);
+    harness.now_ns += NS_PER_S / 2;
+    unsigned before = keeper.queries;
+    change_here();
+    is_int(keeper.queries, before + 1, "a change on this host causes a query at once, for a crowd, too");
+    harness.crowd_pushes = 0;
+    answer(other, 8);
+    is_int(harness.crowd_pushes, CROWD, "each gets its push at once");
+    instant_ns from_ns = harness.now_ns;
+    change_here();
+    ok(query_within_ms(1100) && harness.now_ns - from_ns == pushes_ns,
+       "a query soon after that follows when 50 us have passed for each push");
+    answer(one, 9);
+    from_ns = harness.now_ns;
+    before = keeper.queries;
+    ask(LISTENERS, "OBSERVE another");
+    is_int(keeper.queries, before, "that counts for another name of the user");
+    give_to_root(0);
+    ask(0, "OBSERVE root's");
+    is_string(keeper.asked_for, "root's", "but not for another user's");
+    answer(NULL, 0);
+    ok(query_within_ms(1100) && harness.now_ns - from_ns == pushes_ns, "and as long");
+    is_string(keeper.asked_for, "another", "for this name, too");
+}
+
 static void test_ends(void) {
     begin_observing();
     is_int(harness.front.observers.entries.taken, 1, "an observation");
@@ -318,14 +364,6 @@ static void test_ends(void) {
     (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
     disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(harness.front.observers.entries.taken, 0, "a session's end ends its observations");
-}
-
-static void give_to_root(unsigned session) {
-    struct quota *quota = &harness.front.registry.quota;
-
-    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
-    harness.sessions[session].account = quota_charge(quota, 0, QUOTA_SESSIONS, 1);
-    harness.sessions[session].uid = 0;
 }
 
 static void test_limits(void) {
@@ -403,6 +441,7 @@ int main(void) {
     test_expiry();
     test_hints();
     test_crowd();
+    test_crowd_is_slower();
     test_ends();
     test_limits();
     test_resp2();
