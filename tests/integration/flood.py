@@ -160,7 +160,7 @@ def pipelined(path):
                                          for i in range(REQUESTS)))]
 
 
-HALF = b"*32\r\n" + (b"$4096\r\n" + b"x" * 4096 + b"\r\n") * 31
+HALF = b"*32\r\n" + (b"$4096\r\n" + b"x" * 4096 + b"\r\n") * 31 + b"$4096\r\n"
 LARGE = b"*2\r\n$4\r\nECHO\r\n$900000\r\n" + b"x" * 900000 + b"\r\n"
 
 FORMS = {

@@ -184,6 +184,44 @@ def test_max_work():
     work.kill()
 
 
+def test_input():
+    """What is no request, or half of one, counts as work, too."""
+    if os.geteuid() != 0:
+        skip("input that is no request", "two users need root")
+        return
+    work = lab.Agent(lab.nodes(1), "max_work = 1000")
+    os.seteuid(flood.NOBODY)
+    user, beside = work.client(), work.client()
+    os.seteuid(0)
+    other = work.client()
+
+    def seconds(parts):
+        """Until the user's parts and their PINGs, which come by another session, have been served."""
+        other.call("PING")
+        begun = lab.now()
+        for part in parts:
+            user.send_raw(part)
+            beside.call("PING")
+        return lab.now() - begun
+
+    other.call("PING")
+    begun = lab.now()
+    user.send_raw(b"\r\n" * 150 + b"*0\r\n" * 150)
+    user.call("PING")
+    ok(lab.now() - begun >= 0.26, "empty requests take a unit each")
+    user.send_raw(b"*2\r\n$4\r\nECHO\r\n$900000\r\n")
+    ok(seconds([b"x" * 4095] * 100) >= 0.16, "4 KiB take a unit in several parts, too")
+    user.close()
+    os.seteuid(flood.NOBODY)
+    user = work.client()
+    os.seteuid(0)
+    user.send_raw(flood.HALF)
+    ok(seconds([b"x"] * 25) >= 0.4, "each byte to half a request takes the units of that half again")
+    beside.send_raw(b"PING\r\n")
+    equal(beside.reply(), "PONG", "and the user is served")
+    work.kill()
+
+
 class Torrent(lab.FakeNode):
     """Answers script calls without an end."""
 
@@ -373,4 +411,5 @@ def test_memory():
 
 
 main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
-     test_leader, test_max_work, test_answers, test_subscription, test_slow_node, test_state_slow)
+     test_leader, test_max_work, test_input, test_answers, test_subscription, test_slow_node,
+     test_state_slow)

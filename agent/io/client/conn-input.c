@@ -117,6 +117,8 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
     conn->parsed += (size_t) n;
     if (n_tokens > 0)
         *work += command_run(&conn->session, tokens, n_tokens, now_ns);
+    else
+        *work += WORK_SHARE_REQUEST;
     *work += (conn->session.written - written) / WORK_SHARE_WRITTEN_BYTES;
     return n;
 }
@@ -152,11 +154,21 @@ static enum conn_input_outcome take_kept(struct conn *conn, unsigned *work, inst
     return CONN_INPUT_OK;
 }
 
-/* Takes requests from the `length` bytes in the scratch, and keeps the rest. */
+/* The units for so many bytes. The rest of the division counts with later bytes. */
+static unsigned units_of(struct conn *conn, size_t bytes) {
+    size_t uncounted = conn->uncounted_bytes + bytes;
+
+    conn->uncounted_bytes = uncounted % WORK_SHARE_RECEIVED_BYTES;
+    return (unsigned) (uncounted / WORK_SHARE_RECEIVED_BYTES);
+}
+
+/* Takes requests from the `length` bytes in the scratch, and keeps the rest. What is kept of half a request
+ * is copied and parsed again with each further part, so it counts as received again. */
 static enum conn_input_outcome take_received(struct conn *conn, size_t length, unsigned *work,
                                              instant_ns now_ns) {
     const char *bytes = conn->table->scratch;
 
+    *work += units_of(conn, conn->input_length + length);
     if (conn->input_length > 0)
         return conn_input_keep(conn, bytes, length) < 0 ? CONN_INPUT_NO_MEMORY
                                                         : take_kept(conn, work, now_ns);
@@ -214,8 +226,7 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, insta
             return errno == ECONNRESET ? CONN_INPUT_ERROR : CONN_INPUT_NO_MEMORY;
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
-        *work += (unsigned) n / WORK_SHARE_RECEIVED_BYTES;
-        now_ns = clock_now_ns(); /* else the validity could count from before the request was sent */
+        now_ns = clock_now_ns();    /* else the validity could count from before the request was sent */
         outcome = take_received(conn, (size_t) n, work, now_ns);
         if (conn->table->scratch == conn->table->own_scratch)
             secret_clear(conn->table->own_scratch, (size_t) n); /* the ledger needs its own after a crash */

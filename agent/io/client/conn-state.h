@@ -72,7 +72,8 @@ struct conn {
     /* conn-input.c */
     char *input; /* bytes read and not parsed; NULL: none */
     size_t input_used, input_length;
-    bool skipping; /* a request over a limit */
+    size_t uncounted_bytes; /* received, and less than a unit of work */
+    bool skipping;          /* a request over a limit */
     struct resp_skip skip;
     size_t skipped_bytes;
     uint64_t received, parsed; /* positions in the stream of requests */
