@@ -30,6 +30,8 @@
  * the reply. */
 #define TURN_NS (100 * NS_PER_US)
 #define RESTORING_TURN_NS (50 * NS_PER_MS)
+/* Expelled sessions are looked at that often: there may be thousands, for as long as a ttl. */
+#define SWEEP_NS (50 * NS_PER_MS)
 
 /* --- the table --- */
 
@@ -96,7 +98,7 @@ instant_ns conn_tick(struct conn_table *table, instant_ns now_ns) {
 
     for (unsigned i = 0; i < CONN_LOGS; i++)
         due_ns = instant_min(due_ns, log_limit_settle(&table->logs[i], now_ns));
-    return due_ns;
+    return list_is_empty(&table->expelled) ? due_ns : instant_min(due_ns, table->sweep_ns);
 }
 
 /* --- the end of a connection --- */
@@ -192,12 +194,18 @@ static void conn_free(struct conn *conn) {
     free(conn);
 }
 
-void conn_sweep(struct conn_table *table, instant_ns now_ns) {
+static void close_expelled(struct conn_table *table, instant_ns now_ns) {
+    table->sweep_ns = now_ns + SWEEP_NS;
     list_for_each_safe(expelled, &table->expelled) {
         struct conn *conn = list_entry(expelled, struct conn, link);
         if (list_is_empty(&conn->session.requester.requests))
             conn_close(conn, now_ns);
     }
+}
+
+void conn_sweep(struct conn_table *table, instant_ns now_ns) {
+    if (now_ns >= table->sweep_ns)
+        close_expelled(table, now_ns);
     list_for_each_safe(closed, &table->closed) conn_free(list_entry(closed, struct conn, link));
 }
 

@@ -57,8 +57,8 @@ instant_ns conn_work_due_ns(struct conn_table *table, instant_ns now_ns);
 /* Sends unsent output, as far as the sockets take it, and ends sessions that can't be replied to. */
 void conn_flush(struct conn_table *table, instant_ns now_ns);
 
-/* Frees closed connections, and closes expelled ones whose leases have ended. */
+/* Frees closed connections, and from time to time closes expelled ones whose leases have ended. */
 void conn_sweep(struct conn_table *table, instant_ns now_ns);
 
-/* Closes lingering sockets and logs suppressed lines that are due. When to call next. */
+/* Closes lingering sockets and logs suppressed lines that are due. When this or conn_sweep() is due next. */
 instant_ns conn_tick(struct conn_table *table, instant_ns now_ns);
