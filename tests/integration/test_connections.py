@@ -102,6 +102,52 @@ def test_page_that_cannot_be_passed():
     agent.kill()
 
 
+def page_of(client):
+    """The page's descriptor, and how many bytes of its memory are in use."""
+    client.send("PAGE")
+    data, fds, _, _ = socket.recv_fds(client.socket, 4096, 1)
+    equal((data, len(fds)), (PAGE_REPLY, 1), "a session gets its page")
+    return fds[0], lambda: 512 * os.fstat(fds[0]).st_blocks
+
+
+def deadline_in(page, slot):
+    return struct.unpack("q", os.pread(page, 8, 64 + 16 * slot + 8))[0]
+
+
+def test_page_after_the_end():
+    agent = lab.Agent(nodes)
+    client = agent.client()
+    page, used = page_of(client)
+    slots = [client.acquire("shown %d" % i)["slot"] for i in range(300)]
+    ok(all(deadline_in(page, slot) > 0 for slot in slots) and used() >= 8192, "which shows its leases")
+    client.close()
+    lab.wait_for(lambda: used() == 0, what="the end of the page's memory")
+    equal(os.pread(page, 65536, 0), bytes(65536), "the session has ended: the page is zeros, without memory")
+    os.close(page)
+
+    client = agent.client()
+    page, used = page_of(client)
+    grant = client.acquire("expelled", "TTL", 600)
+    client.send_raw(b"*1\r\n:1\r\n")
+    wait_answer(client)
+    ok(deadline_in(page, grant["slot"]) >= grant["deadline"],
+       "the agent has ended the session: the page shows the lease until its deadline")
+    lab.wait_for(lambda: used() == 0, what="the end of the page's memory")
+    ok(1e9 * lab.now() >= grant["deadline"], "and its memory is freed after that")
+    os.close(page)
+
+    for end, what in (agent.terminate, "stopped"), (agent.kill, "killed"):
+        client = agent.client()
+        page, used = page_of(client)
+        grant = client.acquire("shown, " + what)
+        end()
+        ok(deadline_in(page, grant["slot"]) >= grant["deadline"] and used() > 0,
+           "the agent was %s: the page stays" % what)
+        os.close(page)
+        agent.start()
+    agent.kill()
+
+
 def can_refuse_descriptors():
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as own:
         try:
@@ -437,4 +483,5 @@ def test_no_memory_for_a_reply():
 main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit,
      test_malformed, test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader,
      test_reading_side_closed, test_log_flood, test_passed_descriptors,
-     test_page_that_cannot_be_passed, test_store_that_cannot_be_reached, test_no_memory_for_a_reply)
+     test_page_that_cannot_be_passed, test_page_after_the_end, test_store_that_cannot_be_reached,
+     test_no_memory_for_a_reply)

@@ -206,7 +206,11 @@ static void close_expelled(struct conn_table *table, instant_ns now_ns) {
 void conn_sweep(struct conn_table *table, instant_ns now_ns) {
     if (now_ns >= table->sweep_ns)
         close_expelled(table, now_ns);
-    list_for_each_safe(closed, &table->closed) conn_free(list_entry(closed, struct conn, link));
+    list_for_each_safe(closed, &table->closed) {
+        struct conn *conn = list_entry(closed, struct conn, link);
+        conn->session.requester.page = page_memory_end(conn->session.requester.page);
+        conn_free(conn);
+    }
 }
 
 void conn_table_deinit(struct conn_table *table) {

@@ -82,3 +82,9 @@ struct deadline_page *page_memory_free(struct deadline_page *page) {
     free(page);
     return NULL;
 }
+
+struct deadline_page *page_memory_end(struct deadline_page *page) {
+    if (page) /* a failure costs memory alone */
+        (void) madvise(page->memory, DEADLINE_PAGE_BYTES, MADV_REMOVE);
+    return page_memory_free(page);
+}

@@ -14,3 +14,7 @@ int page_memory_adopt(int fd, struct deadline_page **ret);
 
 /* The client's mapping stays as it was. NULL is fine. Returns NULL. */
 struct deadline_page *page_memory_free(struct deadline_page *page);
+
+/* The session has ended, and shows no lease: the same, and frees the memory, which the client's descriptor
+ * would keep. Its mapping shows zeros from then on. */
+struct deadline_page *page_memory_end(struct deadline_page *page);
