@@ -130,7 +130,7 @@ enum operation {
     OPERATION_ACQUIRE,
     OPERATION_RAISE,
     OPERATION_EXTEND,
-    OPERATION_REFRESH, /* extends, and replaces the former value */
+    OPERATION_REFRESH, /* extends, replaces the former value, and stores the token again */
     OPERATION_RELEASE,
     OPERATION_QUERY,
     OPERATION_ADOPT,  /* replaces an earlier value of the lease, whichever agent set it */
@@ -153,7 +153,8 @@ struct send {
     int64_t token_last;    /* acquire, raise: all from `token` to this one are reserved */
     const uint8_t *secret; /* SECRET_BYTES; NULL for a query */
     const struct shared_string *text; /* name, and the value's tail */
-    const uint8_t *former; /* refresh, release: of a second value that the key may have, or NULL */
+    const uint8_t *former; /* release: of a second value that the key may have, or NULL; refresh: the same,
+                            * or the value itself */
     const struct shared_string *former_text;       /* its tail */
     const struct shard_predecessors *predecessors; /* search: the former processes */
 };

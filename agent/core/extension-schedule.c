@@ -4,7 +4,8 @@
 #include "core/shard-state.h"
 
 /* The interval: this share of the ttl. A longer one costs less, but leaves less time for further tries after
- * a failure, and for a holder at risk to finish. */
+ * a failure, and for a holder at risk to finish. The nodes get a token again with an extension: so with a
+ * token an interval has a bound. */
 enum { INTERVAL_EIGHTHS = 3 };
 
 /* Shares of an interval. The lag is the time from an extension to the next. */
@@ -25,7 +26,9 @@ enum {
 };
 
 static int64_t interval_ns(const struct lease *lease) {
-    return lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;
+    int64_t share_ns = lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;
+
+    return lease->token != 0 ? instant_min(share_ns, TOKEN_REFRESH_MS * NS_PER_MS) : share_ns;
 }
 
 instant_ns extension_schedule_first_ns(struct shard *shard, const struct lease *lease) {

@@ -1,4 +1,5 @@
-/* The schedule of extensions: after three eighths of the ttl, or somewhat earlier.
+/* The schedule of extensions: after three eighths of the ttl, or somewhat earlier; with a fencing token
+ * after TOKEN_REFRESH_MS at the latest (key-refresh.h).
  *
  * A script call for many names costs hardly more than one for a single name, and a turn of the loop costs
  * more than both. So a call that is sent is filled with leases whose extension is due soon. The leases of

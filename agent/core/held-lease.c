@@ -33,6 +33,7 @@ static instant_ns beat_until_ns(const struct lease *lease, instant_ns beat_ns) {
 void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns beat_ns,
                       instant_ns now_ns) {
     lease_table_enter(shard, lease, LEASE_HELD);
+    key_refresh_plan(shard, lease, now_ns);
     lease->beat_until_ns = beat_until_ns(lease, beat_ns);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     /* A search after a restart may take longer than a heartbeat, and its success extends the keys. */
@@ -174,7 +175,10 @@ void held_lease_extend(struct shard *shard, struct lease *lease, instant_ns now_
     lease->extend_ns = extension_schedule_next_ns(shard, lease, now_ns);
     lease_table_set_due(shard, lease,
                         instant_min(now_ns + lease_state_node_timeout_ns(lease), lease->deadline_ns));
-    send_round(shard, lease, key_refresh_operation(shard, lease, now_ns), nodes, now_ns);
+    enum operation operation = key_refresh_operation(shard, lease, now_ns);
+    if (operation == OPERATION_REFRESH)
+        key_refresh_plan(shard, lease, now_ns);
+    send_round(shard, lease, operation, nodes, now_ns);
 }
 
 /* The outstanding answers may make a majority: those of stalled nodes, too, since the others alone extend

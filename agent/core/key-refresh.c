@@ -39,10 +39,18 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     lease_table_set_due(shard, lease, now_ns);
 }
 
+/* At a random instant: each refresh is a call of its own, and many leases may begin at once. */
+void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t delay_ms = random_between(&shard->random, TOKEN_REFRESH_MS / 2, TOKEN_REFRESH_MS);
+
+    lease->token_due_s = (uint32_t) ((now_ns + delay_ms * NS_PER_MS) / NS_PER_S);
+}
+
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     if (lease->former && now_ns >= lease->former_gone_ns)
         drop_former(shard, lease);
-    return lease->former ? OPERATION_REFRESH : OPERATION_EXTEND;
+    bool due = lease->token != 0 && now_ns / NS_PER_S >= lease->token_due_s;
+    return lease->former || due ? OPERATION_REFRESH : OPERATION_EXTEND;
 }
 
 void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {

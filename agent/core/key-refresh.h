@@ -10,7 +10,11 @@
  *  - an extension counts a node that had either, since both are ours, and leaves the new one there. A lost
  *    reply does no harm: the next extension finds the new value;
  *  - a release deletes either, in one script call, so a node is never half released.
- * Epochs, deadlines, votes and time-outs are those of an extension. */
+ * Epochs, deadlines, votes and time-outs are those of an extension.
+ *
+ * Nodes forget tokens that are not used for fence_retention, so the token of a lease that is held for long
+ * is used again from time to time: by a refresh whose former value is the lease's own. It also keeps the
+ * largest token of the name. The shortest fence_retention counts, since another agent may have it. */
 #pragma once
 
 #include "core/event.h"
@@ -22,7 +26,11 @@ struct shard;
 void key_refresh_begin(struct shard *shard, struct lease *lease, const struct command *command,
                        instant_ns now_ns);
 
-/* The operation that extends the lease: OPERATION_REFRESH while a node may have the former value. */
+/* The nodes have, or get, the lease's token now: plans when they get it again. */
+void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
+/* The operation that extends the lease now: OPERATION_REFRESH while a node may have the former value, and
+ * when the nodes get the token again. */
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* A node's answer to an extension. */

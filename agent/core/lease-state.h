@@ -106,6 +106,7 @@ struct lease {
             node_set stale;            /* nodes that may have the former value */
             node_set foreign_reported; /* held: nodes with another's value, which was reported */
             node_set confirmed;        /* releasing: nodes that surely have no key of ours */
+            uint32_t token_due_s;      /* held: then the nodes get its token again (key-refresh.h) */
         };
     };
 };

@@ -27,6 +27,13 @@ void send_round(struct shard *shard, struct lease *lease, enum operation operati
 void send_more(struct shard *shard, struct lease *lease, enum operation operation, node_set nodes,
                instant_ns now_ns) {
     bool has_former = lease_state_is_past_attempts(lease) && lease->former;
+    const uint8_t *former = has_former ? lease->former_secret : NULL;
+    const struct shared_string *former_text = has_former ? lease->former : NULL;
+
+    if (operation == OPERATION_REFRESH && !has_former) { /* for the token alone */
+        former = lease->secret;
+        former_text = lease->text;
+    }
     struct send send = {
         .operation = operation,
         .orphan = lease->orphan,
@@ -41,8 +48,8 @@ void send_more(struct shard *shard, struct lease *lease, enum operation operatio
         .text = lease->text,
         .token = lease->token,
         .token_last = token_last(lease),
-        .former = has_former ? lease->former_secret : NULL,
-        .former_text = has_former ? lease->former : NULL,
+        .former = former,
+        .former_text = former_text,
         .predecessors = operation == OPERATION_SEARCH ? &shard->predecessors : NULL,
     };
     assert(!(lease->round.asked & nodes));

@@ -1,7 +1,8 @@
 -- KEYS lock, epoch[, fences, former fences] | ARGV value, ttl in ms, epoch, former value[, token]
 -- Extends the key that has the value, or replaces the former value: the lease has another holder. The
--- holder's token is stored where the node has accepted one as large, as the last one of a block. Returns
--- {as extend for one key, TIME in us}; as there, a missing key of a lease that was resumed is not set.
+-- holder's token is stored where the node has accepted one as large, as the last one of a block: so the
+-- present table has both tokens, and they stay known for fence_retention from now on. Returns {as extend for
+-- one key, TIME in us}; as there, a missing key of a lease that was resumed is not set.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -30,6 +31,6 @@ if done > 0 and KEYS[3] then
 end
 local largest = type(fence) == 'string' and string.match(fence, '^%d+')
 if largest and tonumber(largest) >= tonumber(ARGV[5]) then
-  redis.pcall('HSET', KEYS[3], KEYS[1], largest .. ' ' .. ARGV[5])
+  redis.pcall('HSET', KEYS[3], KEYS[1], largest == ARGV[5] and largest or largest .. ' ' .. ARGV[5])
 end
 return {done, now}

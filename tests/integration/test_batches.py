@@ -202,6 +202,30 @@ def test_retention():
     equal(taken(node, ["third"], [first_us]), [[0, first_us + 1]], "the former one stays")
 
 
+def test_held_for_long():
+    """A lease that is held longer than the nodes keep tokens: a refresh with its own value in time."""
+    node = blessed()
+    first_us = clock_us(node)
+    taken(node, ["held", "block", "idle"], [first_us], [first_us + 9])
+    taken(node, ["one"], [first_us])
+    for i in range(3):
+        age(node, RETENTION_MS + 1000)
+        taken(node, ["other %d" % i], [first_us])
+        equal([refresh(node, name, first_us + more, former=name.upper())
+               for name, more in (("held", 0), ("block", 4), ("one", 0))], [1] * 3,
+              "a refresh extends a key that keeps its value")
+        equal(node.call("MGET", "held", "block"), ["HELD", "BLOCK"], "and leaves it")
+        equal(fences(node, ["held", "block", "one"]),
+              ["%d %d" % (first_us + 9, first_us), "%d %d" % (first_us + 9, first_us + 4), str(first_us)],
+              "the present table gets the largest token, and the holder's")
+    equal([look(node, name) for name in ("held", "block", "one", "idle")],
+          [first_us, first_us + 4, first_us, 0],
+          "the holder's token stays known; without refreshes it does not")
+    node.call("DEL", "held", "one")
+    equal(taken(node, ["held", "one"], [first_us]), [[0, first_us + 9], [0, first_us]],
+          "rule 12: and so does the largest")
+
+
 def test_shorter_retention():
     """Agents with different fence_retention: a fence used within the shorter time counts for both."""
     node = blessed()
@@ -248,9 +272,9 @@ def raise_token(node, name, token):
                      token, EPOCH, EPOCH.split()[2], SKEW_US)
 
 
-def refresh(node, name, token):
+def refresh(node, name, token, former="former"):
     return node.call("EVAL", script("refresh"), 4, name, "redlockd:epoch", FENCES, FORMER_FENCES,
-                     name.upper(), 50000, EPOCH, "former", token)[0]
+                     name.upper(), 50000, EPOCH, former, token)[0]
 
 
 def test_epoch():
@@ -552,6 +576,7 @@ def test_order_pipelined():
     agent.terminate()
 
 
-main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_shorter_retention, test_spoilt,
+main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_held_for_long,
+     test_shorter_retention, test_spoilt,
      test_epoch, test_refused, test_release, test_extend, test_full_node, test_full, test_texts, test_shared,
      test_key_refused, test_order, test_order_pipelined)

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <sys/mman.h>
 
+#include "core/extension-schedule.h"
+#include "core/shard-state.h"
 #include "core/shard.h"
 #include "tap.h"
 
@@ -280,6 +282,25 @@ static void test_slow_node(uint32_t ttl_ms, uint32_t slow_ms) {
     ok(last <= 100 * LONG_TTLS * 4, "and none is asked for more often than usual (%u requests)", last);
 }
 
+/* The interval of a lease with this ttl, in seconds. */
+static int64_t interval_s(uint32_t ttl_ms, int64_t token) {
+    const struct lease lease = {.terms.ttl_ms = ttl_ms, .token = token, .started_ns = world.now_ns};
+    int64_t first_ns = extension_schedule_first_ns(&world.shard, &lease);
+
+    extension_schedule_begin(&world.shard);
+    return (instant_max(first_ns, extension_schedule_next_ns(&world.shard, &lease, world.now_ns)) -
+            world.now_ns) /
+           NS_PER_S;
+}
+
+/* The nodes get a token again with extensions. */
+static void test_long_ttls(void) {
+    world_begin();
+    ok(interval_s(TTL_MS_MAX, 5) <= 15 * 60, "with a ttl of a day and a token: 15 minutes");
+    ok(interval_s(TTL_MS_MAX, 0) >= 8 * 3600, "without a token: three eighths of the ttl, or nearly");
+    ok(interval_s(2400000, 5) >= 800, "with a ttl of 40 minutes the same, also with a token");
+}
+
 int main(void) {
     test_few();
     test_very_few();
@@ -288,6 +309,7 @@ int main(void) {
     test_crowd(100000, 1000);
     test_crowd(5000, 50);
     test_mixed();
+    test_long_ttls();
     test_slow_node(1000, 200);
     test_slow_node(10000, 1500); /* it stalls meanwhile */
     return done_testing();

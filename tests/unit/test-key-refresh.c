@@ -1,4 +1,7 @@
-/* Key refresh: after a hand-off the keeper's lease gets the next holder's value. */
+/* Key refresh: after a hand-off the keeper's lease gets the next holder's value; and the nodes get the token
+ * of a lease that is held for long again. */
+
+#include <assert.h>
 
 #include "shard-harness.h"
 #include "tap.h"
@@ -184,6 +187,84 @@ static void test_not_refreshed(void) {
     is_int(harness.n_sends, sends, "nor one that is not granted");
 }
 
+/* --- a lease that is held for long --- */
+
+static void hold_with(int64_t token) {
+    const struct command resume = {.kind = COMMAND_RESUME,
+                                   .request = 1,
+                                   .terms.ttl_ms = 10000,
+                                   .terms.node_timeout_ms = 100,
+                                   .hold_until_ns = INSTANT_NEVER,
+                                   .token = token,
+                                   .secret = "a value",
+                                   .text = "x42:",
+                                   .head_length = 1,
+                                   .tail_length = 3};
+
+    shard_harness_begin(3);
+    shard_command(&harness.shard, &resume, harness.now_ns);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, last_sent(OPERATION_ADOPT), VOTE_YES);
+    assert(last_report(REPORT_GRANTED));
+}
+
+/* What was sent meanwhile. */
+struct span {
+    unsigned extensions, refreshes;
+    struct sent refresh;       /* the last one */
+    int64_t longest_ms;        /* without any of them */
+    int64_t longest_unused_ms; /* without a refresh */
+};
+
+/* The lease is held for so long: the nodes grant each extension. */
+static struct span keep_for(int64_t minutes) {
+    instant_ns until_ns = harness.now_ns + minutes * 60 * NS_PER_S;
+    instant_ns sent_ns = harness.now_ns, refreshed_ns = harness.now_ns;
+    struct span span = {0};
+
+    while (harness.now_ns < until_ns) {
+        harness.n_sends = harness.n_reports = 0;
+        pass_ms(50);
+        if (harness.n_sends == 0)
+            continue;
+        const struct sent sent = harness.sends[0];
+        for (unsigned i = 0; i < 3; i++)
+            vote(i, &sent, VOTE_YES);
+        span.extensions += sent.operation == OPERATION_EXTEND;
+        span.longest_ms = instant_max(span.longest_ms, (harness.now_ns - sent_ns) / NS_PER_MS);
+        sent_ns = harness.now_ns;
+        if (sent.operation != OPERATION_REFRESH)
+            continue;
+        span.refreshes++;
+        span.refresh = sent;
+        span.longest_unused_ms =
+            instant_max(span.longest_unused_ms, (harness.now_ns - refreshed_ns) / NS_PER_MS);
+        refreshed_ns = harness.now_ns;
+    }
+    return span;
+}
+
+/* Nodes forget what is not used for an hour. */
+static void test_held_for_long(void) {
+    hold_with(5);
+    struct span span = keep_for(7);
+    ok(span.extensions > 100 && span.refreshes == 0, "a lease with a token is extended like others");
+    span = keep_for(120);
+    ok(span.refreshes >= 8 && span.refreshes <= 16 && span.longest_unused_ms <= 15 * 60000 + 4000,
+       "rule 12: the nodes get the token again, in 15 minutes at the latest: %u times in two hours",
+       span.refreshes);
+    is_int(span.refresh.token, 5, "such a refresh has the holder's token");
+    ok(span.refresh.has_former && memcmp(span.refresh.former, "a value", 8) == 0 &&
+           memcmp(span.refresh.secret, "a value", 8) == 0,
+       "and leaves the value as it is");
+    ok(span.extensions > 1900 && span.longest_ms <= 3800, "the other extensions are as before");
+    command(COMMAND_RELEASE, 1);
+    ok(!last_sent(OPERATION_RELEASE)->has_former, "the release has one value");
+
+    hold_with(0);
+    is_int(keep_for(60).refreshes, 0, "without a token nothing is refreshed");
+}
+
 int main(void) {
     test_refresh();
     test_released_between();
@@ -193,5 +274,6 @@ int main(void) {
     test_received();
     test_second_hand_off();
     test_not_refreshed();
+    test_held_for_long();
     return done_testing();
 }
