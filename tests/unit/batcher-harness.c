@@ -259,14 +259,26 @@ redisReply array(redisReply **elements, size_t count) {
 
 /* --- the harness --- */
 
+static void new_batcher(int64_t fence_skew_ms) {
+    static char nothing[] = "", host[] = "host";
+    static struct config config = {.n_nodes = NODES,
+                                   .fence_retention_ms = 3600000,
+                                   .key_prefix = nothing,
+                                   .key_suffix = nothing,
+                                   .host = host};
+
+    config.fence_skew_ms = fence_skew_ms;
+    if (batcher_new(&config, "0123", &batcher) < 0)
+        abort();
+}
+
+void batcher_harness_configure(int64_t fence_skew_ms) {
+    batcher = batcher_free(batcher);
+    new_batcher(fence_skew_ms);
+}
+
 void batcher_harness_begin(void) {
-    static char nothing[] = "", host[] = "host", number[16];
-    static const struct config config = {.n_nodes = NODES,
-                                         .fence_skew_ms = 60000,
-                                         .fence_retention_ms = 3600000,
-                                         .key_prefix = nothing,
-                                         .key_suffix = nothing,
-                                         .host = host};
+    static char number[16];
 
     shared_string_pool_init(&texts, text_memory, sizeof(text_memory));
     for (unsigned i = 0; i < NAMES_MAX; i++) {
@@ -275,8 +287,7 @@ void batcher_harness_begin(void) {
         if (!names[i])
             abort();
     }
-    if (batcher_new(&config, "0123", &batcher) < 0)
-        abort();
+    new_batcher(60000);
 }
 
 void batcher_harness_end(void) {

@@ -42,6 +42,9 @@ enum { PLAIN = 0, FENCED = 1000, BLOCK = 2000 };
 void batcher_harness_begin(void);
 void batcher_harness_end(void);
 
+/* Another batcher, with this fence_skew. The fence_retention is an hour. */
+void batcher_harness_configure(int64_t fence_skew_ms);
+
 /* Adds a request for the name with this number. */
 void ask_for(node_set to, enum operation operation, unsigned name, uint64_t ticket, int64_t token,
              uint32_t ttl_ms);

@@ -270,6 +270,21 @@ static void test_any_order(void) {
     ok(calls < items, "in fewer calls: %u for %u requests", calls, items);
 }
 
+static void retention_is(int64_t fence_skew_ms, const char *want, const char *what) {
+    batcher_harness_configure(fence_skew_ms);
+    ask_nodes(1, OPERATION_ACQUIRE, 1, 1, FENCED);
+    flush();
+    is_string(nodes[0].calls[0].items[3 + 1 + 3], want, what);
+    answer_all(NULL);
+}
+
+/* A forgotten token may be so far ahead of the clock, and the next one so far behind. */
+static void test_retention(void) {
+    retention_is(1800000, "3600000", "tokens are kept for fence_retention");
+    retention_is(1800001, "3600002", "rule 12: but not for less than twice fence_skew");
+    retention_is(60000, "3600000", "with the usual fence_skew, for fence_retention");
+}
+
 int main(void) {
     batcher_harness_begin();
     test_together();
@@ -282,6 +297,7 @@ int main(void) {
     test_same_key();
     test_limits();
     test_any_order();
+    test_retention();
     is_int(overwritten, 0, "no call's bytes change before the last answer");
     batcher_harness_end();
     return done_testing();

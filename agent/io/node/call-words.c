@@ -98,6 +98,14 @@ struct call_words {
     size_t items_room;
 };
 
+/* A node accepts a token up to fence_skew ahead of its clock, and, once it has forgotten that, any token
+ * from fence_skew behind its clock on: it must not forget sooner. */
+static int64_t retention_ms(const struct config *config) {
+    int64_t least_ms = 2 * config->fence_skew_ms;
+
+    return config->fence_retention_ms > least_ms ? config->fence_retention_ms : least_ms;
+}
+
 int call_words_new(const struct config *config, const char *agent_id, struct call_plan_turn *turn,
                    struct call_words **ret) {
     struct call_words *words = calloc(1, sizeof(*words));
@@ -110,7 +118,7 @@ int call_words_new(const struct config *config, const char *agent_id, struct cal
     (void) snprintf(words->skew_us, sizeof(words->skew_us), "%lld",
                     (long long) config->fence_skew_ms * 1000);
     (void) snprintf(words->retention_ms, sizeof(words->retention_ms), "%lld",
-                    (long long) config->fence_retention_ms);
+                    (long long) retention_ms(config));
     *ret = words;
     return 0;
 }
