@@ -35,6 +35,18 @@ static node_set with_room(const struct shard *shard, node_set nodes, const struc
     return set;
 }
 
+static node_set prompt_ones(const struct shard *shard, node_set nodes) {
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (shard->nodes[i].slow)
+            nodes &= (node_set) ~node_set_of(i);
+    return nodes;
+}
+
+/* Attempts ask slow nodes, too, so their keys must be released there. */
+static bool needs_slow_nodes(const struct shard *shard) {
+    return !shard_is_majority(shard, prompt_ones(shard, shard_askable(shard)));
+}
+
 node_set window_for_attempt(const struct shard *shard, instant_ns now_ns) {
     node_set askable = shard_askable(shard);
 
@@ -60,20 +72,17 @@ node_set window_for_extension(const struct shard *shard, const struct lease *lea
 }
 
 node_set window_for_release(const struct shard *shard, node_set nodes, instant_ns now_ns) {
-    const struct share share = {.names_max = shard->releases_max};
+    const struct share share = {.names_max = shard->releases_max, .slow = needs_slow_nodes(shard)};
     return with_room(shard, nodes, &share, now_ns);
 }
 
 node_set window_for_backlog(const struct shard *shard, node_set nodes, instant_ns now_ns) {
-    const struct share share = {.names_max = (shard->attempts_max + 1) / 2};
+    const struct share share = {.names_max = (shard->attempts_max + 1) / 2, .slow = needs_slow_nodes(shard)};
     return with_room(shard, nodes, &share, now_ns);
 }
 
 node_set window_prompt(const struct shard *shard, node_set nodes) {
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (shard->nodes[i].slow)
-            nodes &= (node_set) ~node_set_of(i);
-    return nodes;
+    return needs_slow_nodes(shard) ? nodes : prompt_ones(shard, nodes);
 }
 
 node_set window_is_full(const struct shard *shard, node_set nodes, instant_ns now_ns) {

@@ -11,8 +11,9 @@
  * WINDOW_STEP_NS apart, so a place takes no memory, and needs no removal. A request that does not wait fails
  * after two node time-outs without a place.
  *
- * A slow node (core/node.h) gets nothing but extensions while a majority is prompt; releases wait until the
- * node is prompt again. A node time-out starts when the request is sent.
+ * A slow node (core/node.h) gets nothing but extensions while a majority is prompt: releases wait until the
+ * node is prompt again, since the prompt majority frees the name. Without a prompt majority slow nodes count
+ * as prompt ones: attempts and releases need them. A node time-out starts when the request is sent.
  *
  * A release is *owed* to the nodes that have not confirmed it. Keys end by their ttl anyway, so the oldest
  * owed release is dropped when a new request needs the slot; or, if none is owed, a lease whose keys wait
@@ -40,10 +41,10 @@ node_set window_for_release(const struct shard *shard, node_set nodes, instant_n
 /* The same for a release from the backlog. */
 node_set window_for_backlog(const struct shard *shard, node_set nodes, instant_ns now_ns);
 
-/* The nodes of these that will have room soon: no room now, but not slow. */
+/* The nodes of these that will have room soon: no room now, but prompt. */
 node_set window_is_full(const struct shard *shard, node_set nodes, instant_ns now_ns);
 
-/* The nodes of these that are not slow. */
+/* The nodes of these that are prompt, or count as such. */
 node_set window_prompt(const struct shard *shard, node_set nodes);
 
 /* The next place in the queue. */

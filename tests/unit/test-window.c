@@ -230,6 +230,36 @@ static void test_slow_nodes(void) {
     load(0x6, 0, 0);
     slow_down(0x6);
     is_int(for_attempt(), 0x7, "without a prompt majority attempts use slow nodes too");
+    ok(for_release() == 0x7 && for_backlog() == 0x7, "and so do releases");
+    is_int(window_prompt(&harness.shard, 0x6), 0x6, "slow nodes count as prompt ones");
+    load(0x4, RELEASES, 0);
+    is_int(window_is_full(&harness.shard, 0x7, harness.now_ns), 0x4, "and may be full");
+    slow_down(0x4);
+    harness.shard.nodes[1].trust = NODE_UNKNOWN;
+    load(0x4, 0, 0);
+    ok(for_release() & 0x4, "nor is a majority prompt if its nodes can't be asked");
+}
+
+/* Otherwise the key stays there for its ttl, and other hosts find the name held. */
+static void test_release_at_slow_nodes(void) {
+    begin_bounds();
+    slow_down(0x6);
+    hold(1);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 0x7, "slow nodes grant a lease");
+    slow_down(0x6); /* an answer may have ended that */
+    command(COMMAND_RELEASE, 1);
+    is_int(last_sent(OPERATION_RELEASE)->nodes, 0x7, "and get its release at once");
+    begin_bounds();
+    hold(1);
+    slow_down(0x6);
+    load(0x7, RELEASES, 0);
+    command(COMMAND_RELEASE, 1);
+    is_int(last_sent(OPERATION_RELEASE) ? last_sent(OPERATION_RELEASE)->nodes : 0, 0,
+           "a release is held back while they are full");
+    load(0x7, 0, 0);
+    shard_tick(&harness.shard, harness.now_ns);
+    is_int(last_sent(OPERATION_RELEASE) ? last_sent(OPERATION_RELEASE)->nodes : 0, 0x7,
+           "and sent once they have room");
 }
 
 static void test_minorities(void) {
@@ -280,6 +310,7 @@ int main(void) {
     test_bounds();
     test_old_requests();
     test_slow_nodes();
+    test_release_at_slow_nodes();
     test_minorities();
     test_extension_held_back();
     test_places();
