@@ -78,6 +78,8 @@ void extension_schedule_begin(struct shard *shard) {
 
 /* True if the lease's next event is an extension, which may come earlier. */
 static bool may_extend(const struct lease *lease, instant_ns now_ns) {
+    if (lease->failures > 0)
+        return false; /* a retry has a time of its own */
     return lease->state == LEASE_HELD && !lease->under_way && !lease->abandoned && lease->risk == 0 &&
            now_ns < lease->deadline_ns && lease->deadline_ns < lease->hold_until_ns &&
            now_ns < lease->beat_until_ns;

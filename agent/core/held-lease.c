@@ -6,6 +6,7 @@
 #include "core/extension-schedule.h"
 #include "core/key-refresh.h"
 #include "core/lease-table.h"
+#include "core/node-epoch.h"
 #include "core/patience.h"
 #include "core/release.h"
 #include "core/round-trace.h"
@@ -109,12 +110,39 @@ static void put_at_risk(struct shard *shard, struct lease *lease, enum reason re
 
 /* --- extensions --- */
 
+/* Nodes that are examined, or were since the round began: their epoch has changed, or they are connected
+ * anew. */
+static node_set examined_nodes(const struct shard *shard, instant_ns started_ns) {
+    node_set set = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++) {
+        const struct node *node = &shard->nodes[i];
+        bool again = node_can_be_asked(node) && !node_epoch_was_known(node, started_ns);
+        if (again || (node->ready && node->trust == NODE_UNKNOWN && !node->stalled && !node->barred))
+            set |= node_set_of(i);
+    }
+    return set;
+}
+
+/* True if these nodes may make the next extension succeed, in a round trip or two: all leases of a fleet
+ * meet a changed epoch at times. The holder has time enough until half of the ttl is left. */
+static bool may_pass(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    const struct quorum_round *round = &lease->round;
+    node_set possible = round->yes | round->asked | examined_nodes(shard, lease->started_ns);
+
+    if (round->asked != 0 && now_ns - lease->started_ns >= lease_state_node_timeout_ns(lease))
+        return false; /* others are silent */
+    possible &= (node_set) ~(round->foreign | round->refused | round->repaired);
+    return lease->deadline_ns - now_ns > lease_state_ttl_ns(lease) / 2 && shard_is_majority(shard, possible);
+}
+
 static void extension_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     int64_t delay_ns = lease_state_node_timeout_ns(lease) / 2;
 
     shard->counters.extensions_failed++;
     lease->under_way = false; /* late answers still count, until the next round */
-    put_at_risk(shard, lease, REASON_NO_QUORUM);
+    if (!may_pass(shard, lease, now_ns))
+        put_at_risk(shard, lease, REASON_NO_QUORUM);
     if (lease->round.repaired != 0) {
         delay_ns = NS_PER_MS; /* the keys exist again: the next round counts them */
     } else {
@@ -274,6 +302,8 @@ void held_lease_vote_is_void(struct shard *shard, struct lease *lease, instant_n
 }
 
 void held_lease_node_back(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    if (lease->risk == 1 + REASON_NO_QUORUM && !lease->under_way)
+    bool failed = lease->risk == 1 + REASON_NO_QUORUM || (lease->risk == 0 && lease->failures > 0);
+
+    if (failed && !lease->under_way)
         extend_soon(shard, lease, now_ns);
 }

@@ -1,10 +1,11 @@
 /* A held lease: extensions, and the end.
  *
  * A lease is extended by a majority, in a round that ends before the deadline. A failed extension changes
- * nothing but the report: the lease is at risk, and the extension is retried until the deadline. Extensions
- * end earlier when the lease reaches its `max_hold`, misses a heartbeat, or is abandoned. A missing key is
- * set again, and counts from the next round on. A key with another's value is never overwritten; when so
- * many nodes have one that no majority is left, the lease is lost. */
+ * nothing but the report: the lease is at risk, and the extension is retried until the deadline. (It is not
+ * at risk yet while nodes are examined that may extend it, and more than half of its ttl is left.)
+ * Extensions end earlier when the lease reaches its `max_hold`, misses a heartbeat, or is abandoned. A
+ * missing key is set again, and counts from the next round on. A key with another's value is never
+ * overwritten; when so many nodes have one that no majority is left, the lease is lost. */
 #pragma once
 
 #include "core/shard-state.h"

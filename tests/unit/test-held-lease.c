@@ -108,6 +108,57 @@ static void test_extension_fails(void) {
     is_int(count_reports(REPORT_AT_RISK), 1, "at-risk was reported once");
 }
 
+/* Two of three nodes have another epoch. */
+static struct sent meet_changed_epochs(void) {
+    shard_harness_begin(3);
+    hold(1);
+    struct sent sent = pass_to_extension();
+    vote(0, &sent, VOTE_EPOCH);
+    vote(1, &sent, VOTE_EPOCH);
+    return sent;
+}
+
+static void test_epoch_changes(void) {
+    struct probe amended = blessed_node;
+
+    amended.generation = blessed_node.generation + 1;
+    struct sent sent = meet_changed_epochs();
+    is_int(count_reports(REPORT_AT_RISK), 0, "a changed epoch alone puts no lease at risk");
+    vote(2, &sent, VOTE_YES);
+    pass_ms(1);
+    node_trust_probed(&harness.shard, 0, &amended, harness.now_ns);
+    pass_ms(5);
+    is_int(count_sent(OPERATION_EXTEND), 2, "once a node was examined, the extension is tried again");
+    sent = *last_sent(OPERATION_EXTEND);
+    is_int(sent.nodes, 0x5, "at the nodes that vote");
+    vote(0, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_YES);
+    is_int(count_reports(REPORT_EXTENDED), 1, "then the lease is extended");
+    is_int(count_reports(REPORT_AT_RISK), 0, "and was not at risk");
+
+    meet_changed_epochs();
+    node_trust_probed(&harness.shard, 0, &new_node, harness.now_ns);
+    node_trust_probed(&harness.shard, 1, &new_node, harness.now_ns);
+    is_int(count_reports(REPORT_AT_RISK), 0, "nodes that were examined");
+    pass_ms(200);
+    is_int(count_reports(REPORT_AT_RISK), 1, "and do not vote put the lease at risk with the next try");
+
+    sent = meet_changed_epochs();
+    instant_ns left_ns = last_report(REPORT_GRANTED)->deadline_ns - harness.now_ns;
+    pass_ms(left_ns / NS_PER_MS - 3900);
+    ok(count_reports(REPORT_AT_RISK) > 0, "with less than half of its ttl left it is at risk");
+
+    shard_harness_begin(3);
+    hold(1);
+    sent = pass_to_extension();
+    vote(0, &sent, VOTE_EPOCH);
+    vote(1, &sent, VOTE_YES);
+    pass_ms(99);
+    is_int(count_reports(REPORT_AT_RISK), 0, "a silent node has a node time-out,");
+    pass_ms(1);
+    is_int(count_reports(REPORT_AT_RISK), 1, "then the lease is at risk");
+}
+
 static void test_expiry(void) {
     shard_harness_begin(3);
     hold(1);
@@ -435,6 +486,7 @@ int main(void) {
     test_extended_late(12000);
     test_extended_late(12800);
     test_extension_fails();
+    test_epoch_changes();
     test_expiry();
     test_node_is_back();
     test_late_extension();
