@@ -89,6 +89,8 @@ bool registry_has_left_lease(const struct registry *registry, uid_t uid, const c
     for (const struct list *at = entry ? entry->queue.next : NULL; at && at != &entry->queue;
          at = at->next) {
         const struct request *request = list_entry(at, const struct request, queue_link);
+        if (request->state == REQUEST_QUEUED)
+            return false; /* held ones come first, and there may be many others */
         if (request->uid == uid && may_be_resumed(request))
             return true;
     }
