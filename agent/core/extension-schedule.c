@@ -18,11 +18,11 @@ enum {
 };
 
 enum {
-    FILL_DIVISOR = 12,   /* a lease is extended up to this share of its ttl early, */
-    RETRY_DIVISOR = 100, /* or this one, when only retries and refreshes were due */
-    STEPS = 256,         /* of an interval: first extensions fall on them */
-    PASSED_MAX = 32,     /* items passed over, beyond the number of due ones: bounds the search */
-    AHEAD = 8,           /* leases prefetched */
+    FILL_PERCENT = 22, /* a lease is extended up to this share of its interval early, */
+    RETRY_PERCENT = 3, /* or this one, when only retries and refreshes were due */
+    STEPS = 256,       /* of an interval: first extensions fall on them */
+    PASSED_MAX = 32,   /* items passed over, beyond the number of due ones: bounds the search */
+    AHEAD = 8,         /* leases prefetched */
 };
 
 static int64_t interval_ns(const struct lease *lease) {
@@ -64,7 +64,7 @@ instant_ns extension_schedule_next_ns(struct shard *shard, const struct lease *l
 
     if (schedule->names++ % EXTENSION_TURN_NAMES == 0)
         begin_turn(shard, interval_us, now_ns);
-    if (lease->risk == 0 && !lease->former) {
+    if (lease->risk == 0 && lease->failures == 0 && !lease->former) {
         schedule->in_turn = true;
         schedule->lag += LAG_MEAN / (shard->counters.held > 0 ? shard->counters.held : 1);
     }
@@ -108,7 +108,7 @@ static uint32_t lookahead_next(struct lookahead *lookahead, const struct shard *
 uint32_t extension_schedule_fill(const struct shard *shard, uint32_t ret_slots[EXTENSION_TURN_NAMES],
                                  instant_ns now_ns) {
     uint32_t due = shard->schedule.names, count = 0, item;
-    int64_t divisor = shard->schedule.in_turn ? FILL_DIVISOR : RETRY_DIVISOR;
+    int64_t percent = shard->schedule.in_turn ? FILL_PERCENT : RETRY_PERCENT;
     struct lookahead lookahead;
 
     if (due == 0)
@@ -123,7 +123,7 @@ uint32_t extension_schedule_fill(const struct shard *shard, uint32_t ret_slots[E
             passed++;
             continue;
         }
-        if (lease->extend_ns - now_ns > lease_state_ttl_ns(lease) / divisor)
+        if (lease->extend_ns - now_ns > interval_ns(lease) / 100 * percent)
             break;
         prefetch(lease->text, SHARED_STRING_USUAL_BYTES);
         ret_slots[count++] = item;

@@ -39,11 +39,20 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     lease_table_set_due(shard, lease, now_ns);
 }
 
-/* At a random instant: each refresh is a call of its own, and many leases may begin at once. */
-void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    int64_t delay_ms = random_between(&shard->random, TOKEN_REFRESH_MS / 2, TOKEN_REFRESH_MS);
+static void plan(struct shard *shard, struct lease *lease, int64_t from_ms, int64_t to_ms,
+                 instant_ns now_ns) {
+    int64_t delay_ms = random_between(&shard->random, from_ms, to_ms);
 
     lease->token_due_s = (uint32_t) ((now_ns + delay_ms * NS_PER_MS) / NS_PER_S);
+}
+
+/* At a random instant: each refresh is a call of its own, and many leases may begin at once. */
+void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    plan(shard, lease, TOKEN_REFRESH_MS / 2, TOKEN_REFRESH_MS, now_ns);
+}
+
+void key_refresh_plan_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    plan(shard, lease, 0, TOKEN_REFRESH_MS / 2, now_ns);
 }
 
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns) {

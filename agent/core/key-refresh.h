@@ -29,6 +29,9 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
 /* The nodes have, or get, the lease's token now: plans when they get it again. */
 void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
+/* The nodes have had the token for an unknown time: the lease was resumed, or found after a restart. */
+void key_refresh_plan_soon(struct shard *shard, struct lease *lease, instant_ns now_ns);
+
 /* The operation that extends the lease now: OPERATION_REFRESH while a node may have the former value, and
  * when the nodes get the token again. */
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns);

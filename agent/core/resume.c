@@ -125,11 +125,11 @@ enum resume_progress resume_vote(struct shard *shard, struct lease *lease, insta
 
 /* After the time-out, which is reported: true if the outstanding answers may still decide the try. */
 static bool waits_on(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
-    return now_ns < lease->hold_until_ns && may_decide(shard, lease) && patience_lasts(shard, lease, now_ns);
+    return may_decide(shard, lease) && patience_lasts(shard, lease, now_ns);
 }
 
 enum resume_progress resume_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    if (lease->under_way)
+    if (lease->under_way || now_ns >= lease->hold_until_ns)
         return try_failed(shard, lease, true, now_ns);
     if (!waits_on(shard, lease, now_ns))
         return try_begin(shard, lease, now_ns);

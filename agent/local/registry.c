@@ -375,6 +375,7 @@ static void do_due(struct registry *registry, struct request *request, instant_n
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {
+    registry->tick_ns = now_ns;
     for (unsigned i = 0; i < REGISTRY_TICK_MAX && timer_queue_earliest(&registry->due) <= now_ns; i++) {
         uint32_t item = timer_queue_first(&registry->due);
         expect_neighbours(registry, item);

@@ -84,6 +84,7 @@ struct registry {
     struct pool requests;
     struct pool secrets_pool;
     struct timer_queue due;
+    instant_ns tick_ns; /* the last registry_tick() */
     struct shared_string_pool texts;
     struct name_table names;
     struct keeper_handle_table handles;

@@ -44,7 +44,7 @@ struct acquire {
     int pid_fd;
     int signal;
     int conflict_status; /* exit status when the name is held; -1: the usual ones */
-    int stop_fd;         /* readable after SIGTERM or CLI_RELEASE_SIGNAL */
+    int stop_fd;         /* readable after CLI_RELEASE_SIGNAL, or a signal to the whole service */
     bool quiet, granted, lost;
     int error; /* of the request: an enum redlock_error */
 };
@@ -127,7 +127,7 @@ static bool is_undecided(const struct acquire *acquire) {
 }
 
 /* True: the lease is held. False: the request failed with acquire->error; or nobody wants the lease any
- * more, since PID or the process in the foreground has ended, or SIGTERM came. */
+ * more, since PID or the process in the foreground has ended, or a signal came. */
 static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struct redlock *connection,
                            int outcome_fd, struct redlock_lease **ret) {
     int64_t wait_ms = acquire->options.wait_ms;
@@ -158,8 +158,8 @@ static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struc
     return acquire->granted;
 }
 
-/* False: SIGTERM came, which a service manager sends to all processes of a service: PID may still be at
- * work. */
+/* False: another signal came, as a service manager sends them to all processes of a service or session: PID
+ * may still be at work. */
 static bool is_released(const struct acquire *acquire) {
     struct signalfd_siginfo info;
 
@@ -215,12 +215,13 @@ static int acquire_lease(const struct cli *cli, struct acquire *acquire, int out
                          struct redlock **ret_connection, struct redlock_lease **ret) {
     static const struct redlock_callbacks callbacks = {
         .size = sizeof(callbacks), .granted = on_granted, .failed = on_failed, .lost = on_lost};
+    static const int stops[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT, CLI_RELEASE_SIGNAL};
     sigset_t stop;
 
     (void) signal(SIGCHLD, SIG_DFL); /* ignored, the pid of a child that has ended could be another's */
     (void) sigemptyset(&stop);
-    (void) sigaddset(&stop, SIGTERM);
-    (void) sigaddset(&stop, CLI_RELEASE_SIGNAL);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
+        (void) sigaddset(&stop, stops[i]);
     (void) sigprocmask(SIG_BLOCK, &stop, NULL);
     acquire->stop_fd = signalfd(-1, &stop, SFD_CLOEXEC);
     if (acquire->stop_fd < 0) {
@@ -239,7 +240,7 @@ static int acquire_lease(const struct cli *cli, struct acquire *acquire, int out
         return 0;
     *ret = NULL;
     if (acquire->error == REDLOCK_OK) {
-        cli_complain("%s: stopped waiting: ended by SIGTERM, or with the process that wanted the lease",
+        cli_complain("%s: stopped waiting: ended by a signal, or with the process that wanted the lease",
                      acquire->name);
         return STATUS_SYSTEM;
     }

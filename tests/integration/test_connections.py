@@ -12,7 +12,7 @@ import sys
 import termios
 
 import lab
-from descriptor_store import KeptAgent
+from descriptor_store import KeptAgent, is_session
 from tap import begins, equal, main, ok, skip
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "failures"))
@@ -199,9 +199,9 @@ def test_passed_descriptors():
     client = kept.client()
     ok(is_refused(client), "nor by a socket of the service manager")
     held = client.acquire("beside a descriptor", "TTL", 5000)["id"]
-    lab.wait_for(lambda: kept.names(), what="the session in the store")
+    lab.wait_for(lambda: kept.sessions(), what="the session in the store")
     with kept.lock:
-        stored = [fd for name, fd in kept.store if name.startswith("session-")]
+        stored = [fd for name, fd in kept.store if is_session(name)]
     kept.kill()
     for fd in stored:
         with socket.socket(fileno=os.dup(fd)) as accepted:

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "core/extension-schedule.h"
+#include "core/lease-table.h"
 #include "core/shard-state.h"
 #include "core/shard.h"
 #include "tap.h"
@@ -75,12 +76,12 @@ static void on_listen(void *userdata, uint64_t request, const struct shared_stri
 }
 
 static const struct probe blessed = {
-    .blessed = true, .rested = true, .max_ttl_ms = 60000, .time_us = -1, .floor_us = 1};
+    .blessed = true, .rested = true, .max_ttl_ms = TTL_MS_MAX, .time_us = -1, .floor_us = 1};
 
 static void world_begin(void) {
     static const char *const names[] = {"a"};
     const struct shard_config config = {
-        .nodes = 1, .requests_max = LEASES_MAX, .node_names = names, .max_ttl_ms = 60000, .seed = 7};
+        .nodes = 1, .requests_max = LEASES_MAX, .node_names = names, .max_ttl_ms = TTL_MS_MAX, .seed = 7};
     const struct shard_sink sink = {.send = on_send,
                                     .report = on_report,
                                     .probe = on_probe,
@@ -296,9 +297,29 @@ static int64_t interval_s(uint32_t ttl_ms, int64_t token) {
 /* The nodes get a token again with extensions. */
 static void test_long_ttls(void) {
     world_begin();
-    ok(interval_s(TTL_MS_MAX, 5) <= 15 * 60, "with a ttl of a day and a token: 15 minutes");
+    ok(interval_s(TTL_MS_MAX, 5) <= 10 * 60, "with a ttl of a day and a token: 10 minutes");
     ok(interval_s(TTL_MS_MAX, 0) >= 8 * 3600, "without a token: three eighths of the ttl, or nearly");
-    ok(interval_s(2400000, 5) >= 800, "with a ttl of 40 minutes the same, also with a token");
+    ok(interval_s(1600000, 5) >= 540, "with a ttl of 26 minutes the same, also with a token");
+}
+
+/* A turn of a short lease is filled with others that are due soon, by their own interval. */
+static void test_long_beside_short(void) {
+    enum { COUNT = 200 };
+
+    world_begin();
+    take(1, 1, 1000, NS_PER_S / 10);
+    take(2, COUNT, TTL_MS_MAX, NS_PER_S);
+    for (uint32_t item = 0; item < world.shard.leases.touched; item++) {
+        struct lease *lease = pool_at(&world.shard.leases, item);
+        lease->token = 5;
+        lease->extend_ns = extension_schedule_first_ns(&world.shard, lease);
+        lease_table_set_due(&world.shard, lease, lease->extend_ns);
+    }
+    (void) pass(60 * NS_PER_S);
+    const struct span span = pass(1200 * NS_PER_S);
+    ok(span.names <= 1200 * 3 + COUNT * 4,
+       "leases of a day with a token beside one of a second: %u extensions", span.names);
+    is_int(world.ended, 0, "none is lost");
 }
 
 int main(void) {
@@ -310,6 +331,7 @@ int main(void) {
     test_crowd(5000, 50);
     test_mixed();
     test_long_ttls();
+    test_long_beside_short();
     test_slow_node(1000, 200);
     test_slow_node(10000, 1500); /* it stalls meanwhile */
     return done_testing();

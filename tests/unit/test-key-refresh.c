@@ -247,11 +247,13 @@ static struct span keep_for(int64_t minutes) {
 /* Nodes forget what is not used for an hour. */
 static void test_held_for_long(void) {
     hold_with(5);
-    struct span span = keep_for(7);
-    ok(span.extensions > 100 && span.refreshes == 0, "a lease with a token is extended like others");
+    struct span span = keep_for(6);
+    ok(span.extensions > 80 && span.refreshes >= 1 && span.refreshes <= 2,
+       "the nodes get the token of a resumed lease again soon, since another agent may have used it long "
+       "ago");
     span = keep_for(120);
-    ok(span.refreshes >= 8 && span.refreshes <= 16 && span.longest_unused_ms <= 15 * 60000 + 4000,
-       "rule 12: the nodes get the token again, in 15 minutes at the latest: %u times in two hours",
+    ok(span.refreshes >= 12 && span.refreshes <= 24 && span.longest_unused_ms <= 10 * 60000 + 4000,
+       "rule 12: the nodes get the token again, in 10 minutes at the latest: %u times in two hours",
        span.refreshes);
     is_int(span.refresh.token, 5, "such a refresh has the holder's token");
     ok(span.refresh.has_former && memcmp(span.refresh.former, "a value", 8) == 0 &&

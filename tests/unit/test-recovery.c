@@ -385,6 +385,19 @@ static void test_ends_of_too_long(void) {
 
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
+    (void) hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    flush(0);
+    pass_ms(LEFT_MS);
+    replace();
+    clear();
+    pass_ms(0);
+    ok(has(0, "lost") && has(0, "no-quorum"),
+       "rule 13: killed before the push is sent: the next process sends it, with its reason");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
     uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
     request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
                      NULL, harness.now_ns);
