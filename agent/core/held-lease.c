@@ -33,11 +33,13 @@ static instant_ns beat_until_ns(const struct lease *lease, instant_ns beat_ns) {
 
 void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, instant_ns beat_ns,
                       instant_ns now_ns) {
-    if (lease->state == LEASE_RESUMING)
+    bool resumed = lease->state == LEASE_RESUMING;
+
+    lease_table_enter(shard, lease, LEASE_HELD);
+    if (resumed)
         key_refresh_plan_soon(shard, lease, now_ns);
     else
         key_refresh_plan(shard, lease, now_ns);
-    lease_table_enter(shard, lease, LEASE_HELD);
     lease->beat_until_ns = beat_until_ns(lease, beat_ns);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
     /* A search after a restart may take longer than a heartbeat, and its success extends the keys. */

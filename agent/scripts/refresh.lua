@@ -31,9 +31,6 @@ if done > 0 and KEYS[3] then
 end
 local largest = type(fence) == 'string' and string.match(fence, '^%d+')
 if largest and tonumber(largest) >= tonumber(ARGV[5]) then
-  -- With its own value a lease keeps a larger token: after a RESUME the argument is what the client says.
-  local token, stored = ARGV[5], string.match(fence, '%d+$')
-  if ARGV[1] == ARGV[4] and stored and tonumber(stored) > tonumber(token) then token = stored end
-  redis.pcall('HSET', KEYS[3], KEYS[1], largest == token and largest or largest .. ' ' .. token)
+  redis.pcall('HSET', KEYS[3], KEYS[1], largest == ARGV[5] and largest or largest .. ' ' .. ARGV[5])
 end
 return {done, now}

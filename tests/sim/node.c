@@ -452,12 +452,8 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
             return VOTE_FOREIGN;
         sim_counts.refreshes++;
         set_key(node, name, request);
-        if (request->token != 0 && node->data.keys[name].token >= request->token) {
-            bool keeps = request->has_former && memcmp(request->former, request->secret, SECRET_BYTES) == 0;
-            node->data.keys[name].own_token = keeps && node->data.keys[name].own_token > request->token
-                                                  ? node->data.keys[name].own_token
-                                                  : request->token;
-        }
+        if (request->token != 0 && node->data.keys[name].token >= request->token)
+            node->data.keys[name].own_token = request->token;
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
     case OPERATION_SEARCH:

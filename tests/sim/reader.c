@@ -591,10 +591,10 @@ static void bless(void) {
     unsigned node = (unsigned) pick(0, agent_here()->n_nodes - 1);
 
     /* The agents of a node's other fleet have not ended, and a node with another address is another server.
-     * With two nodes blessed, an agent that does not reach its first node would not see those agents. */
-    if (sim_sets_differ &&
-        (agent_here()->set != 2 || agent_here()->at[node] == 3 || is_of_others(agent_here(), node)))
+     */
+    if (sim_sets_differ && (agent_here()->set != 2 || is_of_others(agent_here(), node)))
         return;
+    sim_blessed |= node_set_of(agent_here()->at[node]);
     line[6] = (char) ('a' + node);
     sim_blessing_until_ns = sim_now_ns + BLESSING_MS * NS_PER_MS;
     sim_counts.blessings++;

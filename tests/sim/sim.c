@@ -51,6 +51,7 @@ bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fenci
 static uint32_t fence_skew_ms; /* of most agents */
 int64_t sim_turn_us, sim_blessing_until_ns, sim_dark_from_ns, sim_dark_until_ns;
 unsigned sim_last_blessed;
+node_set sim_blessed;
 
 /* --- time and chance --- */
 
@@ -317,6 +318,7 @@ static void begin(void) {
     client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
+    sim_blessed = 0;
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     with_unlike_ttls = chance(50);
     with_careless = chance(20);

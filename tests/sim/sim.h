@@ -72,6 +72,7 @@ extern bool sim_hosts_halt;           /* hosts stop for a while, and their clock
 extern bool sim_repeats;              /* a relay before the nodes may send a request twice */
 extern bool sim_durable;              /* a node that restarts keeps all of its data, or none */
 extern unsigned sim_last_blessed;     /* the node that was blessed last */
+extern node_set sim_blessed;          /* the nodes that an operator has blessed */
 extern bool sim_fencing;              /* the nodes', too */
 extern bool sim_tokens_grow;          /* in this run tokens must grow */
 extern bool sim_tokens_agree;         /* in this run a majority must accept a token */

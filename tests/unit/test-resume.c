@@ -277,6 +277,7 @@ static void test_patience_ends(void) {
     ok(!last_report(REPORT_FAILED), "late answers are awaited until max_hold ends");
     pass_ms(102);
     ok(failed_with(FAILURE_NOT_HELD), "rule 9: and no longer");
+    is_int(count_sent(OPERATION_ADOPT), 1, "without another adoption then");
 }
 
 /* A node that refused is asked again in the same round, while the slow ones are awaited. */
