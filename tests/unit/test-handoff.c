@@ -254,6 +254,29 @@ static void test_left(void) {
     is_int(harness.registry.requests.taken, 1, "the keeper confirms, and the lease is over");
 }
 
+/* Until the refresh the keeper knows the end of the former holder's max_hold. */
+static void test_former_max_hold(void) {
+    struct registry_ask limited = usual();
+    uint64_t line[3];
+
+    registry_harness_begin();
+    limited.terms.max_hold_ms = 60000;
+    for (unsigned i = 0; i < 3; i++)
+        line[i] = ask_with(&limited);
+    uint64_t holder = grant_from_line(line), number = handle_of(holder);
+    struct report end = {.kind = REPORT_AT_RISK, .request = number, .reason = REASON_MAX_HOLD, .text = ""};
+    end.deadline_ns = request_of(holder)->hold_until_ns;
+    harness.now_ns += 20 * NS_PER_MS;
+    release(holder);
+    unsigned n_outcomes = harness.n_outcomes;
+    registry_report(&harness.registry, &end, harness.now_ns);
+    ok(harness.n_outcomes == n_outcomes && request_of(line[2])->risk == 0,
+       "the end of the former holder's max_hold is not reported to the next holder");
+    end.deadline_ns = request_of(line[2])->hold_until_ns;
+    registry_report(&harness.registry, &end, harness.now_ns);
+    is_int(request_of(line[2])->risk, 1 + REASON_MAX_HOLD, "its own end is");
+}
+
 /* Many waits of one session end at once: meanwhile others' extensions wait to be read. */
 static void test_many_ends(void) {
     struct registry_ask brief = usual();
@@ -283,6 +306,7 @@ int main(void) {
     test_death();
     test_pages();
     test_left();
+    test_former_max_hold();
     test_many_ends();
     return done_testing();
 }
