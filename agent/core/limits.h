@@ -66,8 +66,8 @@ enum {
     FENCE_SKEW_MS_MIN = 1000,
     FENCE_SKEW_MS_MAX = 24 * 60 * 60 * 1000,
     FENCE_RETENTION_MS_MIN = 60 * 60 * 1000,
-    /* Nodes get a held lease's token again with the first extension after this, which comes as long after it
-     * at the latest: so a node may miss one, and has the token again within FENCE_RETENTION_MS_MIN. */
+    /* Nodes get a held lease's token again with the first extension after this time. Extensions come at
+     * least as often: so a node may miss one, and has the token again within FENCE_RETENTION_MS_MIN. */
     TOKEN_REFRESH_MS = FENCE_RETENTION_MS_MIN / 6,
     QUARANTINE_MARGIN_MS = 1000, /* on top of max_ttl and its drift */
     PROBE_MS = 1000, /* between probes of a quarantined node, which another agent may have blessed */

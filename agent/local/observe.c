@@ -124,16 +124,16 @@ static void push_end(struct session *session, const char *name, size_t length) {
     reply_send(session, &writer);
 }
 
-static void count_push(instant_ns *paid_ns, instant_ns now_ns) {
-    *paid_ns =
-        instant_min(instant_max(*paid_ns, now_ns) + PUSH_US * NS_PER_US, now_ns + PUSHES_MS_MAX * NS_PER_MS);
+static void charge_push(instant_ns *paused_until_ns, instant_ns now_ns) {
+    *paused_until_ns = instant_min(instant_max(*paused_until_ns, now_ns) + PUSH_US * NS_PER_US,
+                                   now_ns + PUSHES_MS_MAX * NS_PER_MS);
 }
 
 static void push_to_all(struct observe_table *table, struct observe_name *observed, instant_ns now_ns) {
     list_for_each_safe(node, &observed->observers) {
         struct session *session = list_entry(node, struct observe_entry, observed_link)->session;
-        count_push(&observed->paid_ns, now_ns);
-        count_push(&table->paid_ns[session->account], now_ns);
+        charge_push(&observed->paused_until_ns, now_ns);
+        charge_push(&table->paused_until_ns[session->account], now_ns);
         push(observed, session, now_ns);
     }
 }
@@ -302,7 +302,7 @@ void observe_end(struct session *session) {
 
 /* When the name may be queried again. */
 static instant_ns next_query_ns(const struct observe_name *observed) {
-    return instant_max(observed->queried_ns + GAP_MS * NS_PER_MS, observed->paid_ns);
+    return instant_max(observed->queried_ns + GAP_MS * NS_PER_MS, observed->paused_until_ns);
 }
 
 void observe_hint(struct front_state *front, uint64_t name_hash, const char *name, size_t length) {
@@ -434,8 +434,8 @@ static instant_ns user_may_query_ns(const struct front_state *front, const struc
 
     if (account != 0 && quota_is_trusted(quota, quota->accounts[account].uid))
         return now_ns;
-    if (table->paid_ns[account] > gap_end_ns)
-        return table->paid_ns[account];
+    if (table->paused_until_ns[account] > gap_end_ns)
+        return table->paused_until_ns[account];
     return table->querying_of[account] < OBSERVE_USER_QUERIES_MAX ? now_ns : gap_end_ns;
 }
 

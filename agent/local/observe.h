@@ -37,10 +37,10 @@ struct observe_name {
     struct shared_string *value; /* LEADERSHIP_HELD: the holder's lock value, or: */
     bool foreign_type;           /* the type of a key that is no string */
     int64_t token;
-    instant_ns since_ns;      /* first answer of this leadership */
-    instant_ns unanswered_ns; /* first query in a row without a majority; INSTANT_NEVER: none */
-    instant_ns queried_ns;    /* last query sent */
-    instant_ns paid_ns; /* when the time for its pushes so far has passed: the next query is not before */
+    instant_ns since_ns;        /* first answer of this leadership */
+    instant_ns unanswered_ns;   /* first query in a row without a majority; INSTANT_NEVER: none */
+    instant_ns queried_ns;      /* last query sent */
+    instant_ns paused_until_ns; /* for the time of its pushes so far, the next query waits */
     uint32_t chase_ms;  /* after a hint, until the change shows: delay of the next query; 0: no hint */
     uint8_t leadership; /* enum observe_leadership */
     uint8_t asker;      /* the account that has the query under way */
@@ -64,9 +64,9 @@ struct observe_table {
     struct timer_queue due; /* names without a query under way */
     struct shared_string_pool texts;
     struct random random;
-    instant_ns paid_ns[QUOTA_ACCOUNTS];   /* the same of the pushes to each user's sessions */
-    unsigned querying;                    /* queries under way, */
-    uint16_t querying_of[QUOTA_ACCOUNTS]; /* and those of each user's names */
+    instant_ns paused_until_ns[QUOTA_ACCOUNTS]; /* the same for the pushes to a user's sessions */
+    unsigned querying;                          /* queries under way, */
+    uint16_t querying_of[QUOTA_ACCOUNTS];       /* and those of each user's names */
 };
 
 size_t observe_memory_bytes(void);

@@ -196,8 +196,8 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 
 void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* Does what is due: waits and deadlines that end. At most so many in a tick: extensions that have come
- * meanwhile are read before the next. */
+/* Ends the waits and deadlines that are due, at most REGISTRY_TICK_MAX in one call: before the next call
+ * the loop reads the extensions that have come meanwhile. */
 enum { REGISTRY_TICK_MAX = 256 };
 void registry_tick(struct registry *registry, instant_ns now_ns);
 

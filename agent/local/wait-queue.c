@@ -33,7 +33,7 @@ bool wait_queue_has_room(const struct registry *registry, const struct request *
 static void refuse(struct registry *registry, struct request *request) {
     request->refused = true;
     request_enter(registry, request, REQUEST_QUEUED);
-    request_set_due(registry, request, registry->tick_ns); /* behind what is due by now */
+    request_set_due(registry, request, registry->tick_ns); /* after all deadlines that have passed */
 }
 
 void wait_queue_contend(struct registry *registry, struct request *request) {

@@ -8,8 +8,7 @@ enum guard_channel_word {
     GUARD_GO,            /* relay: yes, and it passes signals on from here; or it knows the command's end */
     GUARD_WAITS_AGAIN,   /* guard: GUARD_GO came too late: the lease was given back */
     GUARD_SIGNAL,        /* relay: pass this signal on to the command */
-    GUARD_GROUP_SIGNAL,  /* relay: the job's process group has it: only a command that left the group has not
-                          */
+    GUARD_GROUP_SIGNAL,  /* relay: the same, if the command has left the job's process group, which has it */
     GUARD_ENDED,         /* guard: exit with this status */
     GUARD_COMMAND_ENDED, /* guard: the command has ended with this status of waitpid(2) */
 };

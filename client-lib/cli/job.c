@@ -116,16 +116,24 @@ static bool exists_in(const char *directory, int length, const char *program) {
     return n >= (int) sizeof(path) || access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-int job_check(const char *program) {
-    const char *path = getenv("PATH");
-    bool found = !*program ? false : strchr(program, '/') ? exists_in("", 0, program) : !path;
+/* True without PATH: execvp(3) has a default of its own. */
+static bool is_in_path(const char *program) {
+    const char *at = getenv("PATH");
 
-    for (const char *at = path; at && *program && !found && !strchr(program, '/');) {
+    if (!at)
+        return true;
+    for (;;) {
         size_t length = strcspn(at, ":");
-        found = exists_in(at, (int) length, program);
-        at = at[length] ? at + length + 1 : NULL;
+        if (exists_in(at, (int) length, program))
+            return true;
+        if (!at[length])
+            return false;
+        at += length + 1;
     }
-    if (found)
+}
+
+int job_check(const char *program) {
+    if (*program && (strchr(program, '/') ? exists_in("", 0, program) : is_in_path(program)))
         return 0;
     cli_complain("%s: %s", program, strerror(ENOENT));
     return STATUS_NOT_FOUND;

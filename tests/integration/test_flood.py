@@ -71,6 +71,14 @@ def sessions_of(client):
     return lab.as_map(client.call("STATUS"))["sessions"]
 
 
+def nobody_at(beside):
+    """A session of the user nobody."""
+    os.seteuid(flood.NOBODY)
+    session = beside.client()
+    os.seteuid(0)
+    return session
+
+
 def test_connecting():
     """Programs that connect all the time fill the socket's backlog: others wait for their turn."""
     if os.geteuid() != 0:
@@ -80,9 +88,7 @@ def test_connecting():
     beside.wait_voting(3)
     holder = beside.client(3)
     held = [holder.acquire("connecting-%d" % i, "TTL", TTL_MS)["id"] for i in range(LEASES)]
-    os.seteuid(flood.NOBODY)
-    user = beside.client()
-    os.seteuid(0)
+    user = nobody_at(beside)
     floods = [lab.spawn([sys.executable, flood.__file__, beside.socket_path, flood.CONNECTING,
                          str(6 * lab.SCALE)]) for _ in range(3)]
     sessions = []
@@ -155,16 +161,18 @@ def test_leader():
     asker.close()
 
 
+def slow_agent():
+    """Where a user has 1000 units a second beside another."""
+    return lab.Agent(lab.nodes(1), "max_work = 1000")
+
+
 def test_max_work():
     """Beside another user, a user has so many units a second; alone it has no limit."""
     if os.geteuid() != 0:
         skip("max_work", "two users need root")
         return
-    work = lab.Agent(lab.nodes(1), "max_work = 1000")
-    os.seteuid(flood.NOBODY)
-    user = work.client()
-    os.seteuid(0)
-    other = work.client()
+    work = slow_agent()
+    user, other = nobody_at(work), work.client()
 
     def seconds():
         begun = lab.now()
@@ -189,11 +197,8 @@ def test_input():
     if os.geteuid() != 0:
         skip("input that is no request", "two users need root")
         return
-    work = lab.Agent(lab.nodes(1), "max_work = 1000")
-    os.seteuid(flood.NOBODY)
-    user, beside = work.client(), work.client()
-    os.seteuid(0)
-    other = work.client()
+    work = slow_agent()
+    user, beside, other = nobody_at(work), nobody_at(work), work.client()
 
     def seconds(parts):
         """Until the user's parts and their PINGs, which come by another session, have been served."""
@@ -212,9 +217,7 @@ def test_input():
     user.send_raw(b"*2\r\n$4\r\nECHO\r\n$900000\r\n")
     ok(seconds([b"x" * 4095] * 100) >= 0.16, "4 KiB take a unit in several parts, too")
     user.close()
-    os.seteuid(flood.NOBODY)
-    user = work.client()
-    os.seteuid(0)
+    user = nobody_at(work)
     user.send_raw(flood.HALF)
     ok(seconds([b"x"] * 25) >= 0.4, "each byte to half a request takes the units of that half again")
     beside.send_raw(b"PING\r\n")

@@ -244,7 +244,7 @@ static struct span keep_for(int64_t minutes) {
     return span;
 }
 
-/* Nodes forget what is not used for an hour. */
+/* A node forgets a token that no request has named for an hour. */
 static void test_held_for_long(void) {
     hold_with(5);
     struct span span = keep_for(6);

@@ -5,8 +5,8 @@
 
 enum { CREDENTIAL_BYTES_MAX = 1024 };
 
-/* Whether this process can look for credentials. The process of ExecReload= can't: systemd 252 hides the
- * directory from that process, and later versions don't set the variable there. */
+/* Whether this process can read the service's credentials. The process of ExecReload= can't: systemd 252
+ * hides their directory from that process, and later versions leave CREDENTIALS_DIRECTORY unset there. */
 bool credential_is_reachable(void);
 
 /* Reads the file's path, or its text without the newline. NULL on success, or the expectation that failed;

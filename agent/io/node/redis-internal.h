@@ -62,9 +62,9 @@ struct redis {
 
     /* redis-probe.c */
     struct probe_reply_notes notes; /* of the last probe, blessing or amendment */
-    char epoch[EPOCH_BYTES_MAX];    /* redis_epoch() */
-    char floor[24];
-    instant_ns probe_sent_ns; /* of the last probe or blessing; one is under way at a time */
+    char epoch[EPOCH_BYTES_MAX];    /* redis_epoch(): a copy, since the shard judges new notes only later */
+    char floor[24];                 /* redis_floor() */
+    instant_ns probe_sent_ns;       /* of the last probe or blessing; one is under way at a time */
 };
 
 /* --- redis.c --- */

@@ -122,12 +122,11 @@ void redis_amend(struct redis *redis, const struct amendment *amendment) {
 }
 
 void redis_trust_epoch(struct redis *redis, bool trusted) {
-    char *floor = redis->floor;
-
     (void) snprintf(redis->epoch, sizeof(redis->epoch), "%s", trusted ? redis->notes.epoch : "untrusted");
-    floor[0] = '\0';
+    redis->floor[0] = '\0';
     if (trusted)
-        (void) snprintf(floor, sizeof(redis->floor), "%lld", (long long) redis->notes.fields.floor_us);
+        (void) snprintf(redis->floor, sizeof(redis->floor), "%lld",
+                        (long long) redis->notes.fields.floor_us);
 }
 
 const char *redis_epoch(const struct redis *redis) {

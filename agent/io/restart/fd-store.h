@@ -61,8 +61,8 @@ void fd_store_inherit(struct fd_store *store, const struct fd_store_session *ses
  * -E2BIG; or another negative errno. */
 int fd_store_put(struct fd_store *store, struct fd_store_session *session, int fd);
 
-/* Removes a session's socket and page, now or by fd_store_settle(). What is stored next of the session gets
- * a short name. */
+/* Removes a session's socket and page, now or by fd_store_settle(). A session that an earlier build of the
+ * agent stored under a long name has a short one from then on. */
 void fd_store_drop(struct fd_store *store, struct fd_store_session *session);
 
 /* Whether the manager has not yet taken the removal of a session with the same short name. A session with

@@ -96,8 +96,8 @@ static void start_held(struct registry *registry, struct request *request, insta
         announce_loss(registry, request, now_ns);
 }
 
-/* The request is restored before the other: held ones, then clients' RESUME, then requests that may soon be
- * queued. */
+/* The order of a name's queue after a restart: the held lease, then clients' RESUME, then grants that were
+ * not reported, which may soon be waiting requests. */
 static bool comes_before(const struct request *one, const struct request *other) {
     return one->state == REQUEST_HELD || (request_is_resume(one) && !request_is_resume(other));
 }
