@@ -73,7 +73,7 @@ def test_half_requests():
 
 def test_unread_replies():
     """More than a user's share is asked for, but the agent takes no requests whose replies it can't keep."""
-    count, sessions = 400, [client_of(ALICE) for _ in range(40)]
+    count, sessions = 200, [client_of(ALICE) for _ in range(100)]
     request = b"*2\r\n$4\r\nECHO\r\n$4096\r\n" + b"y" * 4096 + b"\r\n"
     senders = [threading.Thread(target=client.send_raw, args=(request * count,), daemon=True)
                for client in sessions]

@@ -5,7 +5,7 @@
 
 enum {
     PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2,
-    CROWDED_PAUSE_BYTES = 4096,
+    CROWDED_BYTES = 4096,
 };
 
 static struct quota *quota_of(const struct conn *conn) {
@@ -41,12 +41,18 @@ void conn_bytes_refund(struct conn *conn) {
     conn->charged_bytes = 0;
 }
 
-size_t conn_bytes_pause(const struct conn *conn) {
+static bool is_crowded(const struct conn *conn) {
     const struct quota *quota = quota_of(conn);
     uint64_t used = quota->accounts[conn->session.account].used[QUOTA_BYTES];
 
-    return used <= quota->max[QUOTA_BYTES] / 8 ||
-                   used <= quota_limit(quota, conn->session.uid, QUOTA_BYTES) / 2
-               ? PAUSE_BYTES
-               : CROWDED_PAUSE_BYTES;
+    return used > quota->max[QUOTA_BYTES] / 8 &&
+           used > quota_limit(quota, conn->session.uid, QUOTA_BYTES) / 2;
+}
+
+size_t conn_bytes_pause(const struct conn *conn) {
+    return is_crowded(conn) ? CROWDED_BYTES : PAUSE_BYTES;
+}
+
+size_t conn_bytes_receive_room(const struct conn *conn) {
+    return is_crowded(conn) ? CROWDED_BYTES : CONN_SCRATCH_BYTES;
 }

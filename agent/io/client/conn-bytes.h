@@ -15,3 +15,7 @@ void conn_bytes_refund(struct conn *conn);
 /* With more unsent output than this, no requests are taken: with little, when half of the user's quota is
  * used. So only pushes and half requests take the rest. */
 size_t conn_bytes_pause(const struct conn *conn);
+
+/* At most so many bytes are received at a time: few when half of the user's quota is used, because the
+ * requests in them are kept while the client does not read. */
+size_t conn_bytes_receive_room(const struct conn *conn);

@@ -181,15 +181,16 @@ static enum conn_input_outcome take_received(struct conn *conn, size_t length, u
 
 /* --- receiving --- */
 
-/* How many bytes to receive at a time: no more than the ledger can keep until they are answered. 0: none
- * before the replies so far are sent. */
+/* How many bytes to receive at a time: no more than the user's quota has room for, and than the ledger can
+ * keep until they are answered. 0: none before the replies so far are sent. */
 static size_t receive_room(const struct conn *conn) {
     const struct ledger *ledger = conn->table->local->registry.ledger;
-    size_t room = ledger ? ledger_log_room(ledger, conn->slot) : CONN_SCRATCH_BYTES;
+    size_t room = conn_bytes_receive_room(conn);
+    size_t log_room = ledger ? ledger_log_room(ledger, conn->slot) : room;
 
-    if (room >= LOG_ROOM_BYTES_MIN)
-        return room;
-    return conn_output_unsent_bytes(conn) > 0 ? 0 : CONN_SCRATCH_BYTES;
+    if (log_room >= LOG_ROOM_BYTES_MIN)
+        return log_room < room ? log_room : room;
+    return conn_output_unsent_bytes(conn) > 0 ? 0 : room;
 }
 
 /* Receives into the scratch, and records the bytes in the ledger. */
