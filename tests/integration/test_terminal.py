@@ -399,7 +399,7 @@ def test_programs():
 
 def test_terminal_closes():
     def foreground(terminal):
-        terminal.line("lock sh -c 'echo ready; sleep 1000'")
+        terminal.line("lock sh -c 'echo ready; exec sleep 1000'")
         terminal.expect("ready\r\n")
         terminal.close()
 
@@ -420,7 +420,7 @@ def test_terminal_closes():
         terminal.close()
 
     def leader(terminal):
-        terminal.line("exec lock sh -c 'echo ready; sleep 1000'")
+        terminal.line("exec lock sh -c 'echo ready; exec sleep 1000'")
         terminal.expect("ready\r\n")
         terminal.close()
 
