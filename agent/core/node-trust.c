@@ -86,14 +86,13 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 /* --- probes, marks, blessings --- */
 
 static struct node_epoch_terms terms_of(const struct shard *shard, unsigned index) {
-    struct node_epoch_terms terms = {.max_ttl_ms = shard->max_ttl_ms,
-                                     .quarantine = shard->config.quarantine,
-                                     .bless_ns = INSTANT_NEVER,
-                                     .covered_ms = TTL_MS_MAX};
+    uint32_t covered_ms;
+    instant_ns bless_ns = quarantine_bless_ns(shard, index, &covered_ms);
 
-    if (node_is_quarantined(&shard->nodes[index]))
-        terms.bless_ns = quarantine_bless_ns(shard, index, &terms.covered_ms);
-    return terms;
+    return (struct node_epoch_terms){.max_ttl_ms = shard->max_ttl_ms,
+                                     .quarantine = shard->config.quarantine,
+                                     .bless_ns = bless_ns,
+                                     .covered_ms = covered_ms};
 }
 
 /* Trusted nodes whose epoch is that of our fleet. */
