@@ -4,6 +4,7 @@ agent, as systemd does (sd_notify(3), FDSTORE=1)."""
 import array
 import contextlib
 import fcntl
+import mmap
 import os
 import select
 import socket
@@ -36,6 +37,29 @@ def name_of(session):
 
 def is_session(name):
     return len(name) == 4 or name.startswith("session-")  # as former versions stored it
+
+
+def session_name(client):
+    """The name of the client's connection in the store."""
+    return name_of(client.call("CLIENT", "ID"))
+
+
+def quiet(client):
+    """Whether the client has got replies only, and no pushes."""
+    return client.call("PING") == "PONG" and client.pushes == []
+
+
+def page_of(client):
+    """Maps the session's deadline page."""
+    client.send("PAGE")
+    data, ancillary, _, _ = client.socket.recvmsg(4096, 64)
+    client.buffer += data
+    client.reply()
+    fds = array.array("i")
+    fds.frombytes(ancillary[0][2][:4])
+    memory = mmap.mmap(fds[0], 65536, mmap.MAP_SHARED, mmap.PROT_READ)
+    os.close(fds[0])
+    return memory
 
 
 class KeptAgent(lab.Agent):
@@ -107,6 +131,13 @@ class KeptAgent(lab.Agent):
         """The names of the sessions' sockets and pages."""
         return [name for name in self.names() if is_session(name)]
 
+    def ledgers(self):
+        return [name for name in self.names() if name.startswith("ledger-")]
+
+    def wait_stored(self, *clients):
+        names = [session_name(client) for client in clients]
+        lab.wait_for(lambda: set(names) <= set(self.names()), what="connections in the store")
+
     def _read_all(self):
         """The manager reads all messages of an agent that has ended before it starts the next, as systemd
         does: a descriptor in an unread message is not in the store yet."""
@@ -159,3 +190,11 @@ class KeptAgent(lab.Agent):
         if not self.ready.wait(20 * lab.SCALE):
             raise RuntimeError("the agent did not start: " + self.log_text())
         self._let_nodes_vote()
+
+    def replace(self, signal=None):
+        """Kills the agent, or with a signal terminates it, and starts the next process."""
+        if signal is None:
+            self.kill()
+        else:
+            self.terminate()
+        self.start()

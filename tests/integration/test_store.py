@@ -1,14 +1,9 @@
 """Sessions and leases across restarts: kill -9 and the next process, with a service manager that keeps
 descriptors. The same under systemd: tests/systemd/test_units.py."""
 
-import array
-import contextlib
-import fcntl
-import mmap
 import os
 import random
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -16,9 +11,8 @@ import threading
 import time
 
 import lab
-import pages
-from descriptor_store import HIGH, KeptAgent, is_session, name_of
-from tap import SCALE, begins, equal, main, note, ok, skip, within
+from descriptor_store import KeptAgent, page_of, quiet, session_name
+from tap import SCALE, begins, equal, main, note, ok, within
 
 CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
 nodes = lab.nodes(3)
@@ -33,25 +27,6 @@ def configure(node_timeout):
         file.write(re.sub('node_timeout = "[^"]*"', 'node_timeout = "%s"' % node_timeout, text))
 
 
-def replace(signal=None):
-    """Kills the agent and starts the next process."""
-    if signal is None:
-        agent.kill()
-    else:
-        agent.terminate()
-    agent.start()
-
-
-def session_name(client):
-    """The name of the client's connection in the store."""
-    return name_of(client.call("CLIENT", "ID"))
-
-
-def wait_stored(*clients):
-    names = [session_name(client) for client in clients]
-    lab.wait_for(lambda: set(names) <= set(agent.names()), what="connections in the store")
-
-
 def cpu_ms():
     """The agent's CPU time so far."""
     with open("/proc/%d/stat" % agent.process.pid) as file:
@@ -62,19 +37,14 @@ def values(key):
     return [node.call("GET", key) for node in nodes]
 
 
-def quiet(client):
-    """Whether the client has got replies only, and no pushes."""
-    return client.call("PING") == "PONG" and client.pushes == []
-
-
 def test_lease_continues():
     client = agent.client(3)
     grant = client.acquire("goes-on", "TTL", 5000, "DATA", "mine", "MAXHOLD", 100000)
-    wait_stored(client)
+    agent.wait_stored(client)
     for what, how in [("kill -9", None), ("kill -9 again", None), ("SIGTERM", "TERM"), ("kill -9", None)]:
         lab.wait_for(lambda: len(set(values("goes-on"))) == 1, what="the same value on each node")
         before = values("goes-on")[0]
-        replace(how)
+        agent.replace(how)
         ok(client.call("CHECK", grant["id"]) > 0, "%s: connection and lease continue" % what)
         lab.wait_for(lambda: len(set(values("goes-on"))) == 1 and values("goes-on")[0] != before,
                      what="the lease in the new agent's name")
@@ -107,14 +77,14 @@ def test_waiting():
     waited = lab.now()
     impatient.send("ACQUIRE", "line", "WAIT", 400)
     lab.wait_for(lambda: len(agent.sessions()) >= 5, what="the store")
-    replace()
+    agent.replace()
     begins(impatient.reply(), "TIMEOUT", "a wait ends after its time")
     within(lab.now() - waited, 0.4, 0.4 + 3 * lab.SCALE, "in seconds")
     equal(agent.status()["waiters"], 3, "the others still wait")
     equal(holder.call("RELEASE", grant["id"]), 1, "the holder releases")
     got = first.reply()
     ok(got["name"] == "line" and got["fence"] > grant["fence"], "the first waiter acquires the name")
-    replace()
+    agent.replace()
     equal(first.call("RELEASE", got["id"]), 1, "and releases it at the next process")
     got = lab.as_map(second.reply())
     equal(got["name"], "line", "the second waiter acquires it")
@@ -130,7 +100,7 @@ def test_under_way():
     """Requests that are unanswered when the agent is killed: each gets its reply."""
     clients = [agent.client(3) for _ in range(6)]
     held = [client.acquire("way-%d" % i) for i, client in enumerate(clients)]
-    wait_stored(*clients)
+    agent.wait_stored(*clients)
     for node in nodes:
         node.stop()
     clients[0].send("RELEASE", held[0]["id"])
@@ -167,7 +137,7 @@ def stress(number, ends, problems, counts):
     chance = random.Random(number)
     client = agent.client(3, timeout=60)
     held = client.acquire("keep-%d" % number)
-    wait_stored(client)  # a slow manager gets the connection after the reply
+    agent.wait_stored(client)  # a slow manager gets the connection after the reply
 
     def expect(good, *what):
         if not good:
@@ -212,7 +182,7 @@ def test_release_without_quorum():
     """A release at the next process, which can't search for the lease: answered within a node time-out."""
     client, other = agent.client(3), agent.client(3)
     grant = client.acquire("unfound", "TTL", 8000)
-    wait_stored(client, other)
+    agent.wait_stored(client, other)
     for node in nodes[1:]:
         node.stop()
     agent.kill()
@@ -232,10 +202,10 @@ def test_release_without_quorum():
 def test_risk_without_quorum():
     """The next process finds no majority of nodes: the holder gets a warning, as if an extension failed."""
     configure("300ms")
-    replace()
+    agent.replace()
     client = agent.client(3)
     grant = client.acquire("unsearched", "TTL", 8000)
-    wait_stored(client)
+    agent.wait_stored(client)
     for node in nodes[1:]:
         node.stop()
     agent.kill()
@@ -259,7 +229,7 @@ def test_risk_without_quorum():
     for node in nodes[1:]:
         node.cont()
     configure("3s")
-    replace()
+    agent.replace()
     client.close()
 
 
@@ -286,15 +256,11 @@ def script_calls(node):
     return int(re.search(r"cmdstat_evalsha:calls=(\d+)", node.call("INFO", "commandstats")).group(1))
 
 
-def ledgers():
-    return [name for name in agent.names() if name.startswith("ledger-")]
-
-
 def test_killed_twice():
     """Keys of an attempt that was under way two processes ago: nobody has the lease, so they keep no one."""
     client = agent.client(3)
     client.acquire("twice-other")
-    wait_stored(client)
+    agent.wait_stored(client)
     calls_before = [script_calls(node) for node in nodes[1:]]
     for node in nodes[1:]:
         node.stop()
@@ -302,9 +268,9 @@ def test_killed_twice():
     client.send("ACQUIRE", "twice", "WAIT", 60000)
     lab.wait_for(lambda: nodes[0].call("GET", "twice") is not None, what="the key at the first node")
     agent.kill()
-    before = ledgers()
+    before = agent.ledgers()
     agent.begin()
-    lab.wait_for(lambda: ledgers() and ledgers() != before, what="the second process's ledger")
+    lab.wait_for(lambda: agent.ledgers() and agent.ledgers() != before, what="the second process's ledger")
     agent.kill()
     calls = []
     for node in nodes[1:]:
@@ -333,7 +299,7 @@ def test_exactly_once():
         lab.wait_for(lambda: problems or min(now - before for now, before in zip(counts, done)) >
                      chance.randrange(2, 8), 60, "some turns of each client")
         begun = lab.now()
-        replace()
+        agent.replace()
         gaps.append(lab.now() - begun)
         if problems:
             break
@@ -389,7 +355,7 @@ def test_hand_offs():
         grants = seen["grants"]
         lab.wait_for(lambda: problems or seen["grants"] > grants + chance.randrange(20, 200), 60, "grants")
         handed += agent.status()["handoffs"]
-        replace()
+        agent.replace()
         if problems:
             break
     ends.set()
@@ -400,32 +366,19 @@ def test_hand_offs():
     ok(handed > 100, "most grants are hand-offs")
 
 
-def page_of(client):
-    """Maps the session's deadline page."""
-    client.send("PAGE")
-    data, ancillary, _, _ = client.socket.recvmsg(4096, 64)
-    client.buffer += data
-    client.reply()
-    fds = array.array("i")
-    fds.frombytes(ancillary[0][2][:4])
-    memory = mmap.mmap(fds[0], 65536, mmap.MAP_SHARED, mmap.PROT_READ)
-    os.close(fds[0])
-    return memory
-
-
 def test_page():
     client = agent.client(3)
     page = page_of(client)
     grant = client.acquire("paged", "TTL", 5000)
     other = client.acquire("paged-too", "TTL", 5000)
-    wait_stored(client)
+    agent.wait_stored(client)
     lab.wait_for(lambda: agent.names().count(session_name(client)) == 2, what="the page in the store")
 
     def slot(lease):
         return struct.unpack_from("<Qq", page, 64 + 16 * lease["slot"])
 
     equal(slot(grant)[0], grant["id"], "the page shows the lease")
-    replace()
+    agent.replace()
     lab.wait_for(lambda: slot(grant)[1] > grant["deadline"] + 10**9, what="the new deadline")
     equal(slot(grant)[0], grant["id"], "the next process updates the deadlines in the page")
     equal(client.call("RELEASE", other["id"]), 1, "RELEASE of another lease")
@@ -477,13 +430,13 @@ def test_wait_behind_wait():
     client.send("ACQUIRE", "front", "WAIT", -1)
     client.send("ACQUIRE", "behind", "WAIT", 2500)
     asked = lab.now()
-    wait_stored(holder)
+    agent.wait_stored(holder)
     lab.wait_for(lambda: lab.now() > asked + 2.6, what="the time of the second wait, before it begins")
     taken = lab.now()
     holder.call("RELEASE", first["id"])
     ok("id" in lab.as_map(client.reply()), "the first request is granted")
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the second request")
-    replace()
+    agent.replace()
     begins(client.reply(), "TIMEOUT", "the second request is answered after a restart")
     within(lab.now() - taken, 2.5, 2.5 + 3 * lab.SCALE, "after its own wait, in seconds")
     client.close()
@@ -494,11 +447,11 @@ def test_unread_output():
     """A client with a page reads its deadline there, and may leave what the agent sends unread."""
     client = agent.client(3)
     grant = client.acquire("paged", "TTL", 3000)
-    wait_stored(client)
+    agent.wait_stored(client)
     extended_three_times()
     client.send("PING")
     equal(agent.client().call("PING"), "PONG", "a reply that the client does not read")
-    replace()
+    agent.replace()
     extended_three_times()
     client.reply()
     ok(client.call("CHECK", grant["id"]) > 0, "a lease whose grant was read goes on after a restart")
@@ -510,10 +463,10 @@ def test_full_nodes():
     """A full node extends leases, so it lets the next process continue them."""
     client = agent.client(3)
     grant = client.acquire("full", "TTL", 3000, "WAIT", 5000)
-    wait_stored(client)
+    agent.wait_stored(client)
     for node in nodes:
         node.call("CONFIG", "SET", "maxmemory", 1)
-    replace()
+    agent.replace()
     extended_three_times()
     ok(client.call("CHECK", grant["id"]) > 0, "a lease goes on after a restart while all nodes are full")
     equal(client.pushes, [], "its client gets no pushes")
@@ -528,15 +481,15 @@ def test_observers():
     watcher, holder = agent.client(3), agent.client(3)
     watcher.call("OBSERVE", "watched")
     equal(watcher.push("leader")[2]["state"], "free", "an observer gets the state")
-    wait_stored(watcher, holder)
-    replace()
+    agent.wait_stored(watcher, holder)
+    agent.replace()
     grant = holder.acquire("watched")
     push = watcher.push("leader")
     while push[2]["state"] != "held":
         push = watcher.push("leader")
     equal(push[2]["fence"], grant["fence"], "and pushes from the next process")
     equal(watcher.call("UNOBSERVE", "watched"), 1, "UNOBSERVE works there")
-    replace()
+    agent.replace()
     equal(watcher.call("UNOBSERVE", "watched"), 0, "and persists across restarts")
     watcher.close()
     holder.close()
@@ -546,8 +499,8 @@ def test_greetings():
     client = agent.client(2)
     client.call("CLIENT", "SETNAME", "the-name")
     number = client.call("CLIENT", "ID")
-    wait_stored(client)
-    replace()
+    agent.wait_stored(client)
+    agent.replace()
     equal((client.call("CLIENT", "GETNAME"), client.call("CLIENT", "ID")), ("the-name", number),
           "a session keeps its name and id")
     equal(client.call("STATUS")[0], "version", "and its protocol version")
@@ -569,7 +522,7 @@ def test_resumed_elsewhere():
     """A restart takes no lease back from another agent of the host."""
     client = agent.client(3)
     grant = client.acquire("moved", "TTL", 8000, "RESUMABLE")
-    wait_stored(client)
+    agent.wait_stored(client)
     other = lab.Agent(nodes, CONFIG)
     agent.kill()
     mover = other.client(3)
@@ -673,14 +626,14 @@ def test_cooldown():
         client = agent.client(3)
         asked = lab.now()
         grant = client.acquire("cools", "TTL", cooldown_ms * 3 // 5, "COOLDOWN", cooldown_ms)
-        wait_stored(client)
+        agent.wait_stored(client)
         agent.kill()
         if what == "left":
             client.close()  # while no agent can see it
         agent.start()
         if what == "released":
             equal(client.call("RELEASE", grant["id"]), 1, "the next agent releases a lease with a cooldown")
-            replace()
+            agent.replace()
         next_client = agent.client(3)
         if what == "held":
             ok(client.call("CHECK", grant["id"]) > 0, "a held lease goes on")
@@ -739,403 +692,15 @@ def test_page_without_owner():
     """Killed after the page is stored, before its reply is sent: the next process makes another."""
     client = agent.client(3)
     grant = client.acquire("unpaged")
-    wait_stored(client)
+    agent.wait_stored(client)
     name = session_name(client)
     with agent.lock:
         agent.store.append((name, os.memfd_create("page")))
-    replace()
+    agent.replace()
     lab.wait_for(lambda: agent.names().count(name) == 1, what="the connection alone in the store")
-    replace()
+    agent.replace()
     ok(client.call("CHECK", grant["id"]) > 0, "the page is dropped, and the connection continues")
     client.close()
-
-
-def test_not_stored():
-    """A manager that stores nothing: connections end, and their leases exclude others until the deadline."""
-    agent.refuse = True
-    client = agent.client(3)
-    grant = client.acquire("unstored", "TTL", 8000, "RESUMABLE")
-    replace()
-    try:
-        client.read()
-        ok(False, "the connection has ended")
-    except ConnectionError:
-        ok(True, "without a store the connection ends")
-    begins(agent.client().acquire("unstored"), "BUSY", "but the name is not free: its client may be alive")
-    back = agent.client(3)
-    resumed = lab.as_map(back.call("RESUME", "unstored", grant["secret"], "WAIT", 3000))
-    equal(resumed["fence"], grant["fence"], "the client resumes its lease")
-    equal(back.call("RELEASE", resumed["id"]), 1, "and releases it")
-    gone = agent.client(3)
-    gone.acquire("unstored-too", "TTL", 2000)
-    replace()
-    got = agent.client(3).acquire("unstored-too", "WAIT", 20000)
-    ok(isinstance(got, dict), "a lease that is not resumed ends by its deadline")
-    agent.refuse = False
-    replace()
-
-
-@contextlib.contextmanager
-def user(uid):
-    """The agent takes the user of a connection from the kernel."""
-    os.seteuid(uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
-def test_not_stored_within_limit():
-    """The lease that the agent keeps for its client counts under its rule, but not against its RESUME."""
-    if os.getuid() != 0:
-        skip("the limit of another user", "only root can become other users")
-        return
-    os.chmod(lab.directory, 0o711)
-    os.chmod(agent.socket_path, 0o666)
-    agent.write_config(CONFIG + 'rule "limited*" { max_leases = 1 }\n')
-    replace()
-    agent.refuse = True
-    with user(20001):
-        client = agent.client(3)
-    grant = client.acquire("limited", "RESUMABLE")
-    replace()
-    with user(20001):
-        back = agent.client(3)
-    begins(back.acquire("limited too"), "QUOTA rule", "a lease that may be resumed counts")
-    resumed = lab.as_map(back.call("RESUME", "limited", grant["secret"], "WAIT", 3000))
-    equal(isinstance(resumed, dict) and resumed["fence"], grant["fence"], "its client resumes it")
-    with user(20002):
-        other = agent.client(3)
-    other.acquire("limited too")
-    begins(other.call("RESUME", "limited", grant["secret"], "WAIT", 0), "QUOTA rule", "another user may not")
-    for each in client, back, other:
-        each.close()
-    agent.refuse = False
-    agent.write_config(CONFIG)
-    replace()
-
-
-def test_other_version():
-    client = agent.client(3)
-    client.acquire("versioned", "TTL", 2000)
-    wait_stored(client)
-    with agent.lock:
-        ledger = [fd for name, fd in agent.store if name.startswith("ledger-")][0]
-        with mmap.mmap(ledger, 4096) as memory:
-            memory[8:12] = struct.pack("<I", 99)
-    replace()
-    ok("ledger of the former process: not of this version" in agent.log_text(),
-       "a ledger of another version is not read")
-    try:
-        client.read()
-        ok(False, "its connections are closed")
-    except ConnectionError:
-        ok(True, "its connections are closed")
-    equal([name.split("-")[0] for name in agent.names()], ["ledger"], "and leave the store")
-    ok(isinstance(agent.client(3).acquire("versioned", "WAIT", 20000), dict),
-       "its leases end by their ttl")
-
-
-def test_host_changed():
-    """The keys name the host: under another name the leases would be lost."""
-    client = agent.client(3)
-    grant = client.acquire("hosted", "TTL", 2000)
-    host = client.call("LEADER", "hosted")["host"]
-    wait_stored(client)
-    agent.write_config(CONFIG + 'host = "renamed"\n')
-    replace()
-    ok("goes on as %s" % host in agent.log_text() and "renamed takes effect when" in agent.log_text(),
-       "another host name waits until the agent is stopped")
-    ok(client.call("CHECK", grant["id"]) > 0 and quiet(client), "and the lease continues")
-    equal(client.call("LEADER", "hosted")["host"], host, "under the former name")
-    client.call("RELEASE", grant["id"])
-    client.call("QUIT")
-    other = agent.client(3)
-    lab.wait_for(lambda: other.call("STATUS")["leases"] == 0, what="no lease")
-    wait_stored(other)
-    replace()
-    grant = other.acquire("hosted")
-    equal(other.call("LEADER", "hosted")["host"], "renamed", "without leases a restart is enough")
-    other.call("RELEASE", grant["id"])
-    other.close()
-    agent.write_config(CONFIG)
-    replace()
-
-
-def test_store_is_tidy():
-    client = agent.client(3)
-    client.acquire("tidy")
-    wait_stored(client)
-    name = session_name(client)
-    client.call("QUIT")
-    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
-    ok(True, "a session that quits leaves the store")
-    garbler = agent.client(3)
-    garbler.acquire("garbled")
-    wait_stored(garbler)
-    name = session_name(garbler)
-    garbler.send_raw(b"*1\r\n?\r\n")
-    begins(garbler.reply(), "ERR protocol", "a session with a malformed request")
-    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
-    try:
-        while True:
-            garbler.read()
-    except ConnectionError:
-        ok(True, "is closed, even though the manager had a copy")
-    before = len(agent.said)
-    for _ in range(50):
-        short = agent.client()
-        short.call("PING")
-        short.close()
-    ok(not any("FDSTORE" in said for said in agent.said[before:]),
-       "short connections without a lease are not stored")
-    idle = agent.client()
-    idle.call("PING")
-    wait_stored(idle)
-    ok(True, "a connection that lasts is stored")
-    replace()
-    equal(idle.call("PING"), "PONG", "and continues")
-
-
-def test_full_store():
-    """systemd passes all names in one string, and Linux executes no process with one of 131,072 bytes."""
-    clients = [agent.client(3) for _ in range(20)]
-    for client in clients:
-        page_of(client).close()
-    wait_stored(*clients)
-    names = [session_name(client) for client in clients]
-    lab.wait_for(lambda: sum(agent.names().count(name) for name in names) == 2 * len(names),
-                 what="the pages in the store")
-    unit = pages.read("units/redlockd.service.in")
-    most = int(re.search(r"^FileDescriptorStoreMax=(\d+)$", unit, re.M).group(1))
-    others = ["redlockd.socket"] + 4 * ledgers()
-    bytes_of = [len(name) + 1 for name in others + (most * names)[:most]]
-    within(len("LISTEN_FDNAMES=") + sum(bytes_of), 0, 131071, "the names of a full store, in bytes")
-    for client in clients:
-        client.close()
-
-
-def test_long_names():
-    """A former version stored sessions under longer names: these go on, and leave the store as any other."""
-    clients = [agent.client(3) for _ in range(2)]
-    page = page_of(clients[0])
-    grants = [client.acquire("long-name-%d" % i, "TTL", 5000) for i, client in enumerate(clients)]
-    wait_stored(*clients)
-    lab.wait_for(lambda: agent.names().count(session_name(clients[0])) == 2, what="the page in the store")
-    long_names = {session_name(client): "session-%016x" % client.call("CLIENT", "ID") for client in clients}
-    with agent.lock:
-        agent.store = [(long_names.get(name, name), fd) for name, fd in agent.store]
-    names = list(long_names.values())
-    for what in "the next process", "and the one after it":
-        replace()
-        ok(all(client.call("CHECK", grant["id"]) > 0 and quiet(client)
-               for client, grant in zip(clients, grants)), "%s continues sessions with long names" % what)
-    lab.wait_for(lambda: struct.unpack_from("<Qq", page, 64 + 16 * grants[0]["slot"])[1] >
-                 grants[0]["deadline"] + 10**9, what="the new deadline in the page")
-    page_of(clients[1]).close()
-    lab.wait_for(lambda: [agent.names().count(name) for name in names] == [2, 2], what="the second page")
-    ok(True, "a page gets the name of its session")
-    replace()
-    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grant in zip(clients, grants)),
-       "session and page continue")
-    for client in clients:
-        client.close()
-    lab.wait_for(lambda: not set(names) & set(agent.names()), what="the end in the store")
-    page.close()
-
-
-def test_no_room():
-    """Room for one more name: what is stored is as much as the next process can be executed with."""
-    first = agent.client(3)
-    grant = first.acquire("with-room", "TTL", 5000)
-    wait_stored(first)
-    name, long_name = session_name(first), "session-%016x" % first.call("CLIENT", "ID")
-    with agent.lock:
-        fd = [fd for other, fd in agent.store if other == name][0]
-        agent.store = [(long_name if other == name else other, fd) for other, fd in agent.store]
-        while sum(len(other) + 1 for other, fd in agent.store if is_session(other)) <= 126976 - 25 - 5:
-            agent.store.append((long_name, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)))
-    replace()
-    clients = [agent.client(3) for _ in range(12)]
-    for i, client in enumerate(clients):
-        client.acquire("without-room-%d" % i)
-    ok("can't store it: the store is full; it ends with this agent" in agent.log_text(), "the log has it")
-    stored = sum(session_name(client) in agent.names() for client in clients)
-    within(stored, 1, 11, "sessions for whose names there is room are stored")
-    replace()
-    ok(first.call("CHECK", grant["id"]) > 0, "the next process can be executed, and continues the first")
-    for client in clients:
-        client.close()
-    late = agent.client(3)
-    late.acquire("late")
-    first.close()
-    wait_stored(late)
-    ok(True, "a session that had no room is stored when there is some")
-    late.close()
-
-
-def test_socket_name():
-    """FileDescriptorName= of the socket may look like a session's name."""
-    agent.listener_name = "main"
-    replace()
-    equal(agent.client().call("PING"), "PONG", "an agent whose socket has a name of four letters serves")
-    agent.listener_name = "redlockd.socket"
-    replace()
-
-
-def ids_after(client):
-    """The ids of this session and of 20 more in turn, while the manager reads nothing. None if the agent
-    waits for the manager with its status, which it sends every ten seconds."""
-    with agent.busy_manager():
-        ids = []
-        try:
-            for _ in range(20):
-                ids.append(client.call("CLIENT", "ID"))
-                client.call("QUIT")
-                client.close()
-                client = agent.client(timeout=2)
-        except TimeoutError:
-            return None
-        client.close()
-    return ids
-
-
-def test_name_in_use():
-    """While the manager has not removed a session, its name is no other session's: the next process would
-    mistake one for the other."""
-    for _ in range(3):
-        client = agent.client(3, timeout=2)
-        client.acquire("named")
-        wait_stored(client)
-        ids = ids_after(client)
-        if ids:
-            break
-    equal(len({one % 2**20 for one in ids}), 1, "sessions in turn have one slot")
-    ok(name_of(ids[0]) not in map(name_of, ids[1:]), "but not the name of the one to be removed")
-    lab.wait_for(lambda: name_of(ids[0]) not in agent.names(), what="the removal")
-
-
-def test_many():
-    """Many connections and leases; then the next process has a smaller limit."""
-    clients = [agent.client(3) for _ in range(60)]
-    held = [[client.acquire("many-%d-%d" % (i, j)) for j in range(5)] for i, client in enumerate(clients)]
-    wait_stored(*clients)
-    replace()
-    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grants in zip(clients, held)
-           for grant in grants), "60 clients with 5 leases each continue")
-    lab.wait_for(lambda: agent.status()["extensions"] >= 0 and all(
-        node.call("GET", "many-59-4") is not None for node in nodes), what="the leases")
-    agent.write_config(CONFIG + "max_sessions = 40\n")
-    replace()
-    ok(all(client.call("CHECK", grants[0]["id"]) > 0 and quiet(client)
-           for client, grants in zip(clients, held)), "with a limit of 40 all 60 continue")
-    ok("restart: continues agent" in agent.log_text(), "and the log has the numbers")
-    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 40",
-           "but no further one is accepted")
-    for client in clients:
-        client.close()
-    agent.write_config(CONFIG)
-    replace()
-
-
-def test_high_slots():
-    """A session keeps its slot, whatever few sessions are allowed now."""
-    clients = [agent.client(3) for _ in range(12)]
-    high = max(clients, key=lambda client: client.call("CLIENT", "ID") % 2**20)
-    grant = high.acquire("high-slot")
-    wait_stored(high)
-    for client in clients:
-        if client is not high:
-            client.close()
-    agent.write_config(CONFIG + "max_sessions = 2\n")
-    replace()
-    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "one session in a high slot goes on")
-    second = agent.client()
-    equal(second.call("PING"), "PONG", "beside as many as are allowed")
-    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 2", "but no more")
-    second.close()
-    replace()
-    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "the next restart ends none either")
-    high.close()
-    agent.write_config(CONFIG)
-    replace()
-
-
-def continues(client, grant):
-    try:
-        return client.call("CHECK", grant["id"]) > 0
-    except OSError:
-        return False
-
-
-def test_few_descriptors():
-    """A session needs a descriptor to go on, and one more by which its process is watched. The agent keeps
-    those for the nodes, without which all leases would end."""
-    if not shutil.which("prlimit"):
-        skip("a restart without descriptors", "no prlimit here")
-        return
-    count = 40
-    for limit in range(64 + 12 * agent.keepers, 142, 4):
-        clients = [agent.client(3) for _ in range(count)]
-        grants = [client.acquire("few-%d-%d" % (limit, i)) for i, client in enumerate(clients)]
-        wait_stored(*clients)
-        agent.prefix = ["prlimit", "--nofile=%d" % limit]
-        replace()
-        went_on = sum(continues(client, grant) for client, grant in zip(clients, grants))
-        equal(went_on, count, "with a limit of %d all %d sessions go on" % (limit, count))
-        agent.wait_voting(3)
-        ok(True, "all nodes vote")
-        agent.prefix = ()
-        for client in clients:
-            client.close()
-        replace()
-
-
-def test_fewer_leases():
-    """The next process allows fewer leases than there are, and needs more slots than that: all go on with
-    their ids, and no more are granted."""
-    count = 4200  # the smallest registry has 4,096 slots
-    agent.write_config(CONFIG + "max_leases = 8192\n")
-    replace()
-    client = agent.client(3)
-    for begin in range(0, count, 300):
-        client.send_raw(b"".join(b"ACQUIRE few-%d ASYNC\r\n" % i for i in range(begin, begin + 300)))
-        replies = [client.reply() for _ in range(300)]
-        ids = [client.push("granted")[1] for _ in range(300)]
-        assert sorted(ids) == sorted(reply[1] for reply in replies)
-    wait_stored(client)
-    agent.write_config(CONFIG + "max_leases = 1000\n")
-    replace()
-    ok(all(client.call("CHECK", one) > 0 for one in ids), "a smaller max_leases: the last 300 leases go on")
-    equal(agent.status()["leases"], count, "all of them")
-    ok(quiet(client), "and no client gets a push")
-    begins(client.call("ACQUIRE", "one-more"), "QUOTA", "but no more are granted")
-    client.close()
-    agent.write_config(CONFIG)
-    replace()
-
-
-def test_shorter_max_ttl():
-    """The next process does not allow the lease's ttl, so does not extend it: a warning at once."""
-    client, second = agent.client(3), agent.client(3)
-    grant = client.acquire("long", "TTL", 8000)
-    kept = second.acquire("kept", "TTL", 4000)
-    wait_stored(client, second)
-    agent.write_config('default_ttl = "4s"\nmax_ttl = "4s"\nnode_timeout = "1900ms"\n')
-    replace()
-    push = client.push("at-risk")
-    equal((push[1], push[3]), (grant["id"], "no-quorum"), "a smaller max_ttl: at-risk after the restart")
-    ok("1 leases have a ttl above max_ttl (4000 ms)" in agent.log_text(), "the log has their number")
-    ok(second.call("CHECK", kept["id"]) > 0 and quiet(second), "another lease goes on")
-    push = client.push("lost", 12)
-    equal(push[1:3], [grant["id"], "no-quorum"], "it ends at its deadline: lost, for the same reason")
-    ok("max_ttl is shorter" in push[3], "and the text has the cause")
-    ok('redlock_losses_total{reason="no-quorum"} 1\n' in lab.redlock_run(agent, "metrics")[1],
-       "the loss counts as one that the holder did not want")
-    for one in client, second:
-        one.close()
-    agent.write_config(CONFIG)
-    replace()
 
 
 def test_token_late():
@@ -1144,13 +709,13 @@ def test_token_late():
         client, name = agent.client(3), "late%d" % i
         client.send_raw(b"ACQUIRE %s WAIT -1 RESUMABLE ASYNC\r\n" % name.encode() * 3)
         ids = [client.reply()[1] for _ in range(3)]
-        wait_stored(client)
+        agent.wait_stored(client)
         fences = []
         for one in ids:
             fences.append(client.push("granted")[2]["fence"])
             if one != ids[-1]:
                 client.call("RELEASE", one)
-        replace()
+        agent.replace()
         if fences[2] == fences[1] + 1:  # by a hand-off
             lab.wait_for(lambda: (client.call("LEADER", name) or {}).get("fence") == fences[2],
                          what="the holder's token")
@@ -1161,30 +726,9 @@ def test_token_late():
     ok(False, "no hand-off in 50 tries")
 
 
-def test_without_manager():
-    alone = lab.Agent(nodes, CONFIG, start=False)
-    process = lab.subprocess.run(
-        [lab.REDLOCKD, "--config", alone.config_path, "--store", "--check-config"], capture_output=True,
-        text=True)
-    equal(process.returncode, 0, "--store is a known option")
-    environment = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
-    log = open(alone.log_path, "a")
-    alone.process = lab.spawn([lab.REDLOCKD, "--config", alone.config_path, "--store"], stderr=log,
-                              env=environment)
-    lab.wait_for(lambda: "serving" in alone.log_text(), what="its start")
-    ok("--store: no service manager" in alone.log_text(), "without a service manager the log has a warning")
-    client = alone.client(3)
-    ok(isinstance(client.acquire("alone"), dict), "and the agent serves")
-    client.close()
-    alone.terminate()
-
-
-main(test_lease_continues, test_waiting, test_under_way, test_killed_twice, test_release_without_quorum,
-     test_risk_without_quorum, test_slow_majority, test_page, test_unread_answers,
-     test_wait_behind_wait, test_unread_output, test_full_nodes, test_observers, test_greetings,
-     test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner, test_not_stored,
-     test_not_stored_within_limit, test_resumed_elsewhere, test_repeated_resume, test_continued_resume,
-     test_cooldown, test_other_version, test_host_changed, test_store_is_tidy, test_full_store,
-     test_long_names, test_no_room, test_socket_name, test_name_in_use, test_many, test_high_slots,
-     test_few_descriptors, test_fewer_leases, test_shorter_max_ttl, test_without_manager,
+main(test_lease_continues, test_waiting, test_under_way, test_killed_twice,
+     test_release_without_quorum, test_risk_without_quorum, test_slow_majority, test_page,
+     test_unread_answers, test_wait_behind_wait, test_unread_output, test_full_nodes, test_observers,
+     test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,
+     test_resumed_elsewhere, test_repeated_resume, test_continued_resume, test_cooldown,
      test_exactly_once, test_hand_offs, test_token_late)

@@ -1,0 +1,432 @@
+"""What the service manager's store has room for, and restarts with another configuration or none of the
+descriptors."""
+
+import contextlib
+import fcntl
+import mmap
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import lab
+import pages
+from descriptor_store import HIGH, KeptAgent, is_session, name_of, page_of, quiet, session_name
+from tap import begins, equal, main, ok, skip, within
+
+CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
+nodes = lab.nodes(3)
+agent = KeptAgent(nodes, CONFIG)
+
+
+def test_not_stored():
+    """A manager that stores nothing: connections end, and their leases exclude others until the deadline."""
+    agent.refuse = True
+    client = agent.client(3)
+    grant = client.acquire("unstored", "TTL", 8000, "RESUMABLE")
+    agent.replace()
+    try:
+        client.read()
+        ok(False, "the connection has ended")
+    except ConnectionError:
+        ok(True, "without a store the connection ends")
+    begins(agent.client().acquire("unstored"), "BUSY", "but the name is not free: its client may be alive")
+    back = agent.client(3)
+    resumed = lab.as_map(back.call("RESUME", "unstored", grant["secret"], "WAIT", 3000))
+    equal(resumed["fence"], grant["fence"], "the client resumes its lease")
+    equal(back.call("RELEASE", resumed["id"]), 1, "and releases it")
+    gone = agent.client(3)
+    gone.acquire("unstored-too", "TTL", 2000)
+    agent.replace()
+    got = agent.client(3).acquire("unstored-too", "WAIT", 20000)
+    ok(isinstance(got, dict), "a lease that is not resumed ends by its deadline")
+    agent.refuse = False
+    agent.replace()
+
+
+@contextlib.contextmanager
+def user(uid):
+    """The agent takes the user of a connection from the kernel."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_not_stored_within_limit():
+    """The lease that the agent keeps for its client counts under its rule, but not against its RESUME."""
+    if os.getuid() != 0:
+        skip("the limit of another user", "only root can become other users")
+        return
+    os.chmod(lab.directory, 0o711)
+    os.chmod(agent.socket_path, 0o666)
+    agent.write_config(CONFIG + 'rule "limited*" { max_leases = 1 }\n')
+    agent.replace()
+    agent.refuse = True
+    with user(20001):
+        client = agent.client(3)
+    grant = client.acquire("limited", "RESUMABLE")
+    agent.replace()
+    with user(20001):
+        back = agent.client(3)
+    begins(back.acquire("limited too"), "QUOTA rule", "a lease that may be resumed counts")
+    resumed = lab.as_map(back.call("RESUME", "limited", grant["secret"], "WAIT", 3000))
+    equal(isinstance(resumed, dict) and resumed["fence"], grant["fence"], "its client resumes it")
+    with user(20002):
+        other = agent.client(3)
+    other.acquire("limited too")
+    begins(other.call("RESUME", "limited", grant["secret"], "WAIT", 0), "QUOTA rule", "another user may not")
+    for each in client, back, other:
+        each.close()
+    agent.refuse = False
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_other_version():
+    client = agent.client(3)
+    client.acquire("versioned", "TTL", 2000)
+    agent.wait_stored(client)
+    with agent.lock:
+        ledger = [fd for name, fd in agent.store if name.startswith("ledger-")][0]
+        with mmap.mmap(ledger, 4096) as memory:
+            memory[8:12] = struct.pack("<I", 99)
+    agent.replace()
+    ok("ledger of the former process: not of this version" in agent.log_text(),
+       "a ledger of another version is not read")
+    try:
+        client.read()
+        ok(False, "its connections are closed")
+    except ConnectionError:
+        ok(True, "its connections are closed")
+    equal([name.split("-")[0] for name in agent.names()], ["ledger"], "and leave the store")
+    ok(isinstance(agent.client(3).acquire("versioned", "WAIT", 20000), dict),
+       "its leases end by their ttl")
+
+
+def test_host_changed():
+    """The keys name the host: under another name the leases would be lost."""
+    client = agent.client(3)
+    grant = client.acquire("hosted", "TTL", 2000)
+    host = client.call("LEADER", "hosted")["host"]
+    agent.wait_stored(client)
+    agent.write_config(CONFIG + 'host = "renamed"\n')
+    agent.replace()
+    ok("goes on as %s" % host in agent.log_text() and "renamed takes effect when" in agent.log_text(),
+       "another host name waits until the agent is stopped")
+    ok(client.call("CHECK", grant["id"]) > 0 and quiet(client), "and the lease continues")
+    equal(client.call("LEADER", "hosted")["host"], host, "under the former name")
+    client.call("RELEASE", grant["id"])
+    client.call("QUIT")
+    other = agent.client(3)
+    lab.wait_for(lambda: other.call("STATUS")["leases"] == 0, what="no lease")
+    agent.wait_stored(other)
+    agent.replace()
+    grant = other.acquire("hosted")
+    equal(other.call("LEADER", "hosted")["host"], "renamed", "without leases a restart is enough")
+    other.call("RELEASE", grant["id"])
+    other.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_store_is_tidy():
+    client = agent.client(3)
+    client.acquire("tidy")
+    agent.wait_stored(client)
+    name = session_name(client)
+    client.call("QUIT")
+    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
+    ok(True, "a session that quits leaves the store")
+    garbler = agent.client(3)
+    garbler.acquire("garbled")
+    agent.wait_stored(garbler)
+    name = session_name(garbler)
+    garbler.send_raw(b"*1\r\n?\r\n")
+    begins(garbler.reply(), "ERR protocol", "a session with a malformed request")
+    lab.wait_for(lambda: name not in agent.names(), what="the end in the store")
+    try:
+        while True:
+            garbler.read()
+    except ConnectionError:
+        ok(True, "is closed, even though the manager had a copy")
+    before = len(agent.said)
+    for _ in range(50):
+        short = agent.client()
+        short.call("PING")
+        short.close()
+    ok(not any("FDSTORE" in said for said in agent.said[before:]),
+       "short connections without a lease are not stored")
+    idle = agent.client()
+    idle.call("PING")
+    agent.wait_stored(idle)
+    ok(True, "a connection that lasts is stored")
+    agent.replace()
+    equal(idle.call("PING"), "PONG", "and continues")
+
+
+def test_full_store():
+    """systemd passes all names in one string, and Linux executes no process with one of 131,072 bytes."""
+    clients = [agent.client(3) for _ in range(20)]
+    for client in clients:
+        page_of(client).close()
+    agent.wait_stored(*clients)
+    names = [session_name(client) for client in clients]
+    lab.wait_for(lambda: sum(agent.names().count(name) for name in names) == 2 * len(names),
+                 what="the pages in the store")
+    unit = pages.read("units/redlockd.service.in")
+    most = int(re.search(r"^FileDescriptorStoreMax=(\d+)$", unit, re.M).group(1))
+    others = ["redlockd.socket"] + 4 * agent.ledgers()
+    bytes_of = [len(name) + 1 for name in others + (most * names)[:most]]
+    within(len("LISTEN_FDNAMES=") + sum(bytes_of), 0, 131071, "the names of a full store, in bytes")
+    for client in clients:
+        client.close()
+
+
+def test_long_names():
+    """A former version stored sessions under longer names: these go on, and leave the store as any other."""
+    clients = [agent.client(3) for _ in range(2)]
+    page = page_of(clients[0])
+    grants = [client.acquire("long-name-%d" % i, "TTL", 5000) for i, client in enumerate(clients)]
+    agent.wait_stored(*clients)
+    lab.wait_for(lambda: agent.names().count(session_name(clients[0])) == 2, what="the page in the store")
+    long_names = {session_name(client): "session-%016x" % client.call("CLIENT", "ID") for client in clients}
+    with agent.lock:
+        agent.store = [(long_names.get(name, name), fd) for name, fd in agent.store]
+    names = list(long_names.values())
+    for what in "the next process", "and the one after it":
+        agent.replace()
+        ok(all(client.call("CHECK", grant["id"]) > 0 and quiet(client)
+               for client, grant in zip(clients, grants)), "%s continues sessions with long names" % what)
+    lab.wait_for(lambda: struct.unpack_from("<Qq", page, 64 + 16 * grants[0]["slot"])[1] >
+                 grants[0]["deadline"] + 10**9, what="the new deadline in the page")
+    page_of(clients[1]).close()
+    lab.wait_for(lambda: [agent.names().count(name) for name in names] == [2, 2], what="the second page")
+    ok(True, "a page gets the name of its session")
+    agent.replace()
+    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grant in zip(clients, grants)),
+       "session and page continue")
+    for client in clients:
+        client.close()
+    lab.wait_for(lambda: not set(names) & set(agent.names()), what="the end in the store")
+    page.close()
+
+
+def test_no_room():
+    """Room for one more name: what is stored is as much as the next process can be executed with."""
+    first = agent.client(3)
+    grant = first.acquire("with-room", "TTL", 5000)
+    agent.wait_stored(first)
+    name, long_name = session_name(first), "session-%016x" % first.call("CLIENT", "ID")
+    with agent.lock:
+        fd = [fd for other, fd in agent.store if other == name][0]
+        agent.store = [(long_name if other == name else other, fd) for other, fd in agent.store]
+        while sum(len(other) + 1 for other, fd in agent.store if is_session(other)) <= 126976 - 25 - 5:
+            agent.store.append((long_name, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)))
+    agent.replace()
+    clients = [agent.client(3) for _ in range(12)]
+    for i, client in enumerate(clients):
+        client.acquire("without-room-%d" % i)
+    ok("can't store it: the store is full; it ends with this agent" in agent.log_text(), "the log has it")
+    stored = sum(session_name(client) in agent.names() for client in clients)
+    within(stored, 1, 11, "sessions for whose names there is room are stored")
+    agent.replace()
+    ok(first.call("CHECK", grant["id"]) > 0, "the next process can be executed, and continues the first")
+    for client in clients:
+        client.close()
+    late = agent.client(3)
+    late.acquire("late")
+    first.close()
+    agent.wait_stored(late)
+    ok(True, "a session that had no room is stored when there is some")
+    late.close()
+
+
+def test_socket_name():
+    """FileDescriptorName= of the socket may look like a session's name."""
+    agent.listener_name = "main"
+    agent.replace()
+    equal(agent.client().call("PING"), "PONG", "an agent whose socket has a name of four letters serves")
+    agent.listener_name = "redlockd.socket"
+    agent.replace()
+
+
+def ids_after(client):
+    """The ids of this session and of 20 more in turn, while the manager reads nothing. None if the agent
+    waits for the manager with its status, which it sends every ten seconds."""
+    with agent.busy_manager():
+        ids = []
+        try:
+            for _ in range(20):
+                ids.append(client.call("CLIENT", "ID"))
+                client.call("QUIT")
+                client.close()
+                client = agent.client(timeout=2)
+        except TimeoutError:
+            return None
+        client.close()
+    return ids
+
+
+def test_name_in_use():
+    """While the manager has not removed a session, its name is no other session's: the next process would
+    mistake one for the other."""
+    for _ in range(3):
+        client = agent.client(3, timeout=2)
+        client.acquire("named")
+        agent.wait_stored(client)
+        ids = ids_after(client)
+        if ids:
+            break
+    equal(len({one % 2**20 for one in ids}), 1, "sessions in turn have one slot")
+    ok(name_of(ids[0]) not in map(name_of, ids[1:]), "but not the name of the one to be removed")
+    lab.wait_for(lambda: name_of(ids[0]) not in agent.names(), what="the removal")
+
+
+def test_many():
+    """Many connections and leases; then the next process has a smaller limit."""
+    clients = [agent.client(3) for _ in range(60)]
+    held = [[client.acquire("many-%d-%d" % (i, j)) for j in range(5)] for i, client in enumerate(clients)]
+    agent.wait_stored(*clients)
+    agent.replace()
+    ok(all(client.call("CHECK", grant["id"]) > 0 for client, grants in zip(clients, held)
+           for grant in grants), "60 clients with 5 leases each continue")
+    lab.wait_for(lambda: agent.status()["extensions"] >= 0 and all(
+        node.call("GET", "many-59-4") is not None for node in nodes), what="the leases")
+    agent.write_config(CONFIG + "max_sessions = 40\n")
+    agent.replace()
+    ok(all(client.call("CHECK", grants[0]["id"]) > 0 and quiet(client)
+           for client, grants in zip(clients, held)), "with a limit of 40 all 60 continue")
+    ok("restart: continues agent" in agent.log_text(), "and the log has the numbers")
+    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 40",
+           "but no further one is accepted")
+    for client in clients:
+        client.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_high_slots():
+    """A session keeps its slot, whatever few sessions are allowed now."""
+    clients = [agent.client(3) for _ in range(12)]
+    high = max(clients, key=lambda client: client.call("CLIENT", "ID") % 2**20)
+    grant = high.acquire("high-slot")
+    agent.wait_stored(high)
+    for client in clients:
+        if client is not high:
+            client.close()
+    agent.write_config(CONFIG + "max_sessions = 2\n")
+    agent.replace()
+    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "one session in a high slot goes on")
+    second = agent.client()
+    equal(second.call("PING"), "PONG", "beside as many as are allowed")
+    begins(agent.client().read(), "QUOTA the agent has max_sessions connections: 2", "but no more")
+    second.close()
+    agent.replace()
+    ok(high.call("CHECK", grant["id"]) > 0 and quiet(high), "the next restart ends none either")
+    high.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def continues(client, grant):
+    try:
+        return client.call("CHECK", grant["id"]) > 0
+    except OSError:
+        return False
+
+
+def test_few_descriptors():
+    """A session needs a descriptor to go on, and one more by which its process is watched. The agent keeps
+    those for the nodes, without which all leases would end."""
+    if not shutil.which("prlimit"):
+        skip("a restart without descriptors", "no prlimit here")
+        return
+    count = 40
+    for limit in range(64 + 12 * agent.keepers, 142, 4):
+        clients = [agent.client(3) for _ in range(count)]
+        grants = [client.acquire("few-%d-%d" % (limit, i)) for i, client in enumerate(clients)]
+        agent.wait_stored(*clients)
+        agent.prefix = ["prlimit", "--nofile=%d" % limit]
+        agent.replace()
+        went_on = sum(continues(client, grant) for client, grant in zip(clients, grants))
+        equal(went_on, count, "with a limit of %d all %d sessions go on" % (limit, count))
+        agent.wait_voting(3)
+        ok(True, "all nodes vote")
+        agent.prefix = ()
+        for client in clients:
+            client.close()
+        agent.replace()
+
+
+def test_fewer_leases():
+    """The next process allows fewer leases than there are, and needs more slots than that: all go on with
+    their ids, and no more are granted."""
+    count = 4200  # the smallest registry has 4,096 slots
+    agent.write_config(CONFIG + "max_leases = 8192\n")
+    agent.replace()
+    client = agent.client(3)
+    for begin in range(0, count, 300):
+        client.send_raw(b"".join(b"ACQUIRE few-%d ASYNC\r\n" % i for i in range(begin, begin + 300)))
+        replies = [client.reply() for _ in range(300)]
+        ids = [client.push("granted")[1] for _ in range(300)]
+        assert sorted(ids) == sorted(reply[1] for reply in replies)
+    agent.wait_stored(client)
+    agent.write_config(CONFIG + "max_leases = 1000\n")
+    agent.replace()
+    ok(all(client.call("CHECK", one) > 0 for one in ids), "a smaller max_leases: the last 300 leases go on")
+    equal(agent.status()["leases"], count, "all of them")
+    ok(quiet(client), "and no client gets a push")
+    begins(client.call("ACQUIRE", "one-more"), "QUOTA", "but no more are granted")
+    client.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_shorter_max_ttl():
+    """The next process does not allow the lease's ttl, so does not extend it: a warning at once."""
+    client, second = agent.client(3), agent.client(3)
+    grant = client.acquire("long", "TTL", 8000)
+    kept = second.acquire("kept", "TTL", 4000)
+    agent.wait_stored(client, second)
+    agent.write_config('default_ttl = "4s"\nmax_ttl = "4s"\nnode_timeout = "1900ms"\n')
+    agent.replace()
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "no-quorum"), "a smaller max_ttl: at-risk after the restart")
+    ok("1 leases have a ttl above max_ttl (4000 ms)" in agent.log_text(), "the log has their number")
+    ok(second.call("CHECK", kept["id"]) > 0 and quiet(second), "another lease goes on")
+    push = client.push("lost", 12)
+    equal(push[1:3], [grant["id"], "no-quorum"], "it ends at its deadline: lost, for the same reason")
+    ok("max_ttl is shorter" in push[3], "and the text has the cause")
+    ok('redlock_losses_total{reason="no-quorum"} 1\n' in lab.redlock_run(agent, "metrics")[1],
+       "the loss counts as one that the holder did not want")
+    for one in client, second:
+        one.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_without_manager():
+    alone = lab.Agent(nodes, CONFIG, start=False)
+    process = subprocess.run(
+        [lab.REDLOCKD, "--config", alone.config_path, "--store", "--check-config"], capture_output=True,
+        text=True)
+    equal(process.returncode, 0, "--store is a known option")
+    environment = {key: value for key, value in os.environ.items() if key != "NOTIFY_SOCKET"}
+    log = open(alone.log_path, "a")
+    alone.process = lab.spawn([lab.REDLOCKD, "--config", alone.config_path, "--store"], stderr=log,
+                              env=environment)
+    lab.wait_for(lambda: "serving" in alone.log_text(), what="its start")
+    ok("--store: no service manager" in alone.log_text(), "without a service manager the log has a warning")
+    client = alone.client(3)
+    ok(isinstance(client.acquire("alone"), dict), "and the agent serves")
+    client.close()
+    alone.terminate()
+
+
+main(test_not_stored, test_not_stored_within_limit, test_other_version, test_host_changed,
+     test_store_is_tidy, test_full_store, test_long_names, test_no_room, test_socket_name,
+     test_name_in_use, test_many, test_high_slots, test_few_descriptors, test_fewer_leases,
+     test_shorter_max_ttl, test_without_manager)
