@@ -24,6 +24,7 @@ LEGS = {
     "fuzz": {"compiler": "clang", "sanitize": "fuzz", "minutes": 1, "all_minutes": 4,
              "build": ["fuzz-programs"]},
 }
+SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
 WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
@@ -123,18 +124,22 @@ def become_idle():
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def run_meson(leg, part, arguments, logbase, progress, idle=False, every=False):
-    """One `meson test`; its lines as progress."""
+def become_nice():
+    """Little of the time that gcc's tests want."""
+    os.nice(10)
+
+
+def run_meson(leg, part, arguments, logbase, progress, before=None, every=False):
+    """One `meson test`; its lines as progress. `before`: called in its process."""
     environment = dict(os.environ)
     if every:
         environment["REDLOCK_TEST_ALL"] = "1"
     left = set(listed(leg, *arguments))
     planned = max(progress.expected(leg, left), 0.1)
     process = subprocess.Popen(
-        [*meson_test(leg), "--logbase", logbase, "--num-processes", "1" if idle else str(WAITING_AT_A_TIME),
-         *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-        preexec_fn=become_idle if idle else None)
+        [*meson_test(leg), "--logbase", logbase, "--num-processes",
+         "1" if before is become_idle else str(WAITING_AT_A_TIME), *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=before)
     running.append(process)
     other = []
     for line in process.stdout:
@@ -257,37 +262,40 @@ def known_names(names, legs):
 
 
 def run_legs(legs, given, logbase):
-    """The tests of all legs, one leg after the other. Two parts of gcc's leg run beside them: tests that
-    only compute, on idle cores; and, after its other tests, those that take long. Returns the logs with
-    their legs."""
-    parts = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
+    """The tests of all legs, one leg after the other. Parts of gcc's leg run beside them: tests that only
+    compute, on idle cores, from the beginning on; and after its other tests those with systemd, which wait
+    for minutes, and those that take long. Returns the logs with their legs."""
+    divided = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
     minutes = {leg.name: LEGS[leg.name]["all_minutes" if given.all else "minutes"] for leg in legs}
     logs, beside = [(leg.name, logbase) for leg in legs], []
-    if parts:
-        minutes["compute"] = 1
-        if given.all:
-            minutes["long"] = LONG_MINUTES
+    if divided:
+        minutes.update({"compute": 1, "systemd": SYSTEMD_MINUTES, "long": LONG_MINUTES if given.all else 0})
     progress = Progress(minutes)
 
-    def begin(pool, part, selection, idle):
+    def run_part(part, selection, before=None):
         logs.append(("gcc", "%s-%s" % (logbase, part)))
-        beside.append(pool.submit(run_meson, "gcc", part, selection, logs[-1][1], progress, idle,
-                                  given.all))
+        run_meson("gcc", part, selection, logs[-1][1], progress, before, given.all)
+
+    def run_systemd():
+        run_part("systemd", ["--suite", "systemd", "--no-suite", "long"])
+        if given.all:
+            run_part("long", ["--suite", "long", "--no-suite", "compute"])
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        if parts:
+        if divided:
             computing = ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"])
-            begin(pool, "compute", computing, True)
+            beside.append(pool.submit(run_part, "compute", computing, become_idle))
         for leg in legs:
             leg.ready.wait()
             if not leg.built:
                 continue
             selection = [] if given.all else ["--suite", "usual"]
-            if leg in parts:
-                selection += ["--no-suite", "compute", "--no-suite", "long"]
-            run_meson(leg.name, leg.name, given.names or selection, logbase, progress, every=given.all)
-            if leg in parts and given.all:
-                begin(pool, "long", ["--suite", "long", "--no-suite", "compute"], False)
+            for elsewhere in ("compute", "long", "systemd") if leg in divided else ():
+                selection += ["--no-suite", elsewhere]
+            run_meson(leg.name, leg.name, given.names or selection, logbase, progress,
+                      become_nice if divided and leg not in divided else None, given.all)
+            if leg in divided:
+                beside.append(pool.submit(run_systemd))
         for part in beside:
             part.result()
     if given.record:
