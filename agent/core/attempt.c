@@ -229,15 +229,16 @@ void attempt_late_vote(struct shard *shard, struct lease *lease, unsigned node, 
                        instant_ns now_ns) {
     bool timed_out = !lease->undecided;
 
-    if (lease->raises > 0 || (timed_out && vote->kind != VOTE_FOREIGN))
-        return;
-    note_obstacle(shard, lease, node, vote, now_ns);
-    enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
-    if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
-                  : obstacle != OBSTACLE_UNKNOWN)
-        settle(shard, lease, obstacle, timed_out, now_ns);
-    else if (vote->kind == VOTE_FOREIGN)
-        retry_met_late(shard, lease, node, now_ns);
+    if (lease->raises == 0 && (!timed_out || vote->kind == VOTE_FOREIGN)) {
+        note_obstacle(shard, lease, node, vote, now_ns);
+        enum retry_obstacle obstacle = retry_obstacle(shard, lease, timed_out);
+        if (timed_out ? obstacle == OBSTACLE_HOLDER && (lease->split || lease->failure != 1 + FAILURE_BUSY)
+                      : obstacle != OBSTACLE_UNKNOWN) {
+            settle(shard, lease, obstacle, timed_out, now_ns);
+            return;
+        }
+    }
+    retry_answered_late(shard, lease, node, now_ns);
 }
 
 void attempt_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,

@@ -240,7 +240,7 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
     return false;
 }
 
-void retry_met_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
+void retry_answered_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
     if (met_holder(lease))
         bring_forward(shard, lease, freed_by_holder(lease) & (node_set) ~node_set_of(node), now_ns);
 }

@@ -72,9 +72,9 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                       instant_ns now_ns);
 
-/* A waiting request gets a late answer: the node has another's value. A message that came before may be
- * about that value. */
-void retry_met_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
+/* A waiting request gets a node's late answer. If the node does not have the attempt's own key, a message
+ * that came before the answer is about the holder's, and counts from now on. */
+void retry_answered_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
 /* A subscription on the node ended. */
 void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);

@@ -158,6 +158,15 @@ static void test_own_deletion(void) {
     vote_with(2, sent.ticket, &held);
     ok(tries_within_ms(10), "but it counts if the late answer shows the holder there");
 
+    static const enum vote_kind others[] = {VOTE_EPOCH, VOTE_REFUSED, VOTE_CUT};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        sent = meet_holder_on_two();
+        vote_with(1, sent.ticket, &held);
+        freed(2);
+        vote(2, &sent, others[i]);
+        ok(tries_within_ms(10), "and if the late answer is of kind %d, so shows nothing", (int) others[i]);
+    }
+
     wait_covered(5);
     while (!tries_within_ms(1))
         ;
