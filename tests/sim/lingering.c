@@ -53,7 +53,7 @@ static bool was_overwritten_since(int64_t true_ns) {
 /* The agent counts max_hold from the grant to a former process, or from a RESUME; the view does not know
  * that time. */
 static bool knows_hold(const struct view *view) {
-    return !(view->resumes && view->rule_hold_ms > 0) && view_agent(view)->started_ns < view->true_asked_ns;
+    return !view->hold_by_resume && view_agent(view)->started_ns < view->true_asked_ns;
 }
 
 /* The lease was not at risk, and the calm was older than its last extension. So it lingers as long as was

@@ -50,8 +50,7 @@ void loss_check_at_risk(struct view *view, enum reason reason) {
                   reasons[reason]);
     if (reason == REASON_HEARTBEAT && (view->terms.heartbeat_ms == 0 || beats(view)))
         violation("client %u misses no heartbeat, and its lease is at risk for one", view_index(view));
-    bool by_rule = view->resumes && view->rule_hold_ms > 0; /* counts from the RESUME, not from its grant */
-    if (reason == REASON_MAX_HOLD && view->paged && !by_rule &&
+    if (reason == REASON_MAX_HOLD && view->paged && !view->hold_by_resume &&
         view->deadline_ns < view->hold_until_ns - MAIL_MS * NS_PER_MS &&
         view_paused_until_ns(view) < view->true_granted_ns &&
         view_agent(view)->started_ns <

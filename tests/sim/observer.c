@@ -28,6 +28,7 @@ enum {
 };
 
 static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
+static bool granted_by_resume[SIM_CLIENTS_MAX];   /* as hold_by_resume, of that lease */
 static uint64_t requests;
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
@@ -61,7 +62,8 @@ void observer_asked(unsigned client, unsigned agent, unsigned name, const struct
                           .wait_ms = ask->wait_ms,
                           .true_asked_ns = sim_now_ns,
                           .order = ++requests,
-                          .hold_until_ns = ask->resumes ? granted_until_ns[client] : INSTANT_NEVER};
+                          .hold_until_ns = ask->resumes ? granted_until_ns[client] : INSTANT_NEVER,
+                          .hold_by_resume = ask->resumes && granted_by_resume[client]};
     if (ask->resumes)
         lingering_forget(client);
     if (former != VIEW_NOTHING)
@@ -185,10 +187,13 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     memcpy(view->secrets, secrets, sizeof(view->secrets));
     if (!view->resumes && view->terms.max_hold_ms > 0)
         view->hold_until_ns = view_now_ns(view) + (int64_t) view->terms.max_hold_ms * NS_PER_MS;
-    if (view->resumes && view->rule_hold_ms > 0)
+    if (view->resumes && view->rule_hold_ms > 0) {
         view->hold_until_ns =
             instant_min(view->hold_until_ns, view_now_ns(view) + (int64_t) view->rule_hold_ms * NS_PER_MS);
+        view->hold_by_resume = true;
+    }
     granted_until_ns[client] = view->hold_until_ns;
+    granted_by_resume[client] = view->hold_by_resume;
     if (!view->resumes) {
         check_order(view);
         check_cooldown(view);

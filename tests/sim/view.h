@@ -33,6 +33,7 @@ struct view {
     int64_t true_reported_ns; /* when that deadline was reported */
     int64_t granted_ns, true_granted_ns;
     int64_t hold_until_ns;
+    bool hold_by_resume;           /* a rule's max_hold counts from a RESUME: the end may be earlier */
     int64_t beat_ns, true_beat_ns; /* the last heartbeat, or the grant */
     bool found;                    /* or the first sign that a restarted agent has found the lease */
     bool warned;                   /* the last push was at-risk; its page may show an extension since */
