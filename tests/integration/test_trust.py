@@ -1,8 +1,14 @@
 """Nodes that lost their memory: quarantine, blessing, epochs. The double grant that they prevent is shown
 with quarantine = no."""
 
+import hashlib
+import os
+import re
+
 import lab
 from tap import begins, equal, main, ok, within
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "scripts")
 
 
 def trusting(nodes, config, quarantine):
@@ -171,6 +177,75 @@ def test_late_blessing():
     other.kill()
 
 
+class Together(lab.Proxy):
+    """Has all requests. After hold_until() it holds back all answers until this text is among them: then
+    they come in one piece, so that the agent reads them in one turn."""
+
+    def __init__(self, node):
+        self.requests = self.answers = self.text = b""
+        super().__init__(node)
+
+    def hold_until(self, text):
+        self.requests = b""
+        self.text = text
+
+    def _forward(self, source, sink, swallowed):
+        try:
+            while data := source.recv(65536):
+                if swallowed == "deaf":
+                    self.requests += data
+                else:
+                    data = self._held(data)
+                sink.sendall(data)
+        except OSError:
+            pass
+        lab.hang_up(source, sink)
+
+    def _held(self, data):
+        """What the agent gets now."""
+        self.answers += data
+        if self.text not in self.answers:
+            return b""
+        data, self.answers, self.text = self.answers, b"", b""
+        return data
+
+    def calls(self, script=""):
+        """The words of each call; or of a script's calls, which have its text or its hash."""
+        calls = [call.split(b"\r\n")[::2]
+                 for call in re.split(rb"\*\d+\r\n\$\d+\r\n(?=EVAL)", self.requests)[1:]]
+        if not script:
+            return calls
+        with open(os.path.join(SCRIPTS, script + ".lua"), "rb") as file:
+            text = file.read()
+        return [words for words in calls if words[1] in (text, hashlib.sha1(text).hexdigest().encode())]
+
+
+def test_request_before_the_answer():
+    """The agent makes a request, and reads in the same turn, before the request is sent, that another agent
+    proposes epochs too short for this agent's leases."""
+    node = lab.Node("a")
+    proxy = Together(node)
+    lab.Agent([proxy], 'max_ttl = "2m"').terminate()
+    process, max_ttl, _, *fleet, _ = node.call("GET", "redlockd:epoch").split()
+    proposal = " ".join([process, max_ttl, "1", *fleet, "2", "1000"])
+    # The node blessed long ago: then tokens are times, and this one causes a second request, raise.
+    node.call("SET", "redlockd:epoch", " ".join([process, max_ttl, "1", *fleet, "1"]))
+    node.call("HSET", "redlockd:fences", "turn", int(lab.time.time() * 1e6) + 30 * 1000000)
+    agent = lab.Agent([proxy], 'max_ttl = "1m"\n' + lab.UNHURRIED, keepers=1)
+    agent.wait_voting(1)  # the next probe follows in ten seconds
+    proxy.hold_until(proposal.encode())
+    client = agent.client()
+    client.send("ACQUIRE", "turn", "WAIT", 10000)
+    lab.wait_for(lambda: node.call("EXISTS", "turn"), what="acquire, whose answer is held back")
+    node.call("SET", "redlockd:epoch", proposal)
+    agent.bless()  # makes the epoch shorter at once: the answer is the present epoch, the other agent's
+    ok("id" in lab.as_map(client.reply()), "the lease is granted when the agent has withdrawn the proposal")
+    ok(proxy.calls("raise")[0][7] in proxy.calls("acquire")[0], "the first attempt makes a second request,")
+    equal([words[2:] for words in proxy.calls() if words[0] == b"EVALSHA" and proposal.encode() in words],
+          [], "rule 10: which does not carry the epoch that the agent does not accept, nor do later ones")
+    agent.terminate()
+
+
 def test_evicting():
     nodes = lab.nodes(3)
     nodes[0].call("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -182,4 +257,4 @@ def test_evicting():
 
 
 main(test_new_nodes, test_restarted_empty, test_flushed, test_one_of_three, test_bless,
-     test_bless_without_effect, test_late_blessing, test_evicting)
+     test_bless_without_effect, test_late_blessing, test_request_before_the_answer, test_evicting)

@@ -38,10 +38,11 @@ NO_TURNS = ("agent/local/handoff.c",
 # foreign-key.c, test-recovery.c). Nor mistakes in the notes of RESUMEs that a restart finishes, whose
 # reply is unread, or that reach the nodes one after the other (test_resume.py, test_store.py). Nor a
 # restart that does not await late answers (test-resume.c), which costs leases on slow nodes only. Nor an
-# epoch that requests of the same turn carry although it is not trusted (seeds 1124187 and 1199300). Nor,
-# since a search awaits late answers, a search that takes a lease from another agent (test-resume.c), and
-# the end of the former holder's max_hold that the next holder gets (test-handoff.c). A lost lease that
-# counts as handed off in the ledger was found by an earlier simulator; no test finds it now.
+# epoch that requests of the same turn carry although it is not trusted (test_trust.py; seeds 1124187 and
+# 1199300 here). Nor, since a search awaits late answers, a search that takes a lease from another agent
+# (test-resume.c), and the end of the former holder's max_hold that the next holder gets (test-handoff.c).
+# A lost lease that counts as handed off in the ledger was found by an earlier simulator; no test finds it
+# now.
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",
