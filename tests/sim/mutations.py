@@ -41,8 +41,7 @@ NO_TURNS = ("agent/local/handoff.c",
 # epoch that requests of the same turn carry although it is not trusted (test_trust.py; seeds 1124187 and
 # 1199300 here). Nor, since a search awaits late answers, a search that takes a lease from another agent
 # (test-resume.c), and the end of the former holder's max_hold that the next holder gets (test-handoff.c).
-# A lost lease that counts as handed off in the ledger was found by an earlier simulator; no test finds it
-# now.
+# Nor a lost lease that counts as handed off in the ledger (test-recovery.c).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",

@@ -385,19 +385,6 @@ static void test_ends_of_too_long(void) {
 
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
-    (void) hold(0, "ACQUIRE job");
-    replace();
-    serve();
-    flush(0);
-    pass_ms(LEFT_MS);
-    replace();
-    clear();
-    pass_ms(0);
-    ok(has(0, "lost") && has(0, "no-quorum"),
-       "rule 13: killed before the push is sent: the next process sends it, with its reason");
-
-    restore_harness_begin();
-    finds.max_ttl_ms = 5000;
     uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
     request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
                      NULL, harness.now_ns);
@@ -418,6 +405,57 @@ static void test_ends_of_too_long(void) {
     is_int((int64_t) harness.front.registry.losses[REASON_CLOSED], 1, "then this is the reason");
 }
 
+/* The next process does not search for the lease, and is killed before it has sent the loss; the process
+ * after that sends it. In the ledger the lease looks like a holder's that was handed off, as its keeper does
+ * not have it, but it must not count as one. */
+static void lose_unsent(void) {
+    replace();
+    serve();
+    flush(0);
+    pass_ms(LEFT_MS);
+    replace();
+    serve();
+    pass_ms(0);
+}
+
+static void test_unsent_loss(void) {
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    (void) hold(0, "ACQUIRE job");
+    lose_unsent();
+    ok(has(0, "lost") && has(0, "no-quorum\r\n$65\r\nmax_ttl is shorter"),
+       "rule 13: killed before the push is sent: the next process sends it, with its cause");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
+    request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
+                     NULL, harness.now_ns);
+    flush(0);
+    lose_unsent();
+    ok(has(0, "lost") && has(0, "max-hold"), "and with its reason: max-hold,");
+
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    keeper.nobody_reads = true;
+    pass_ms(GRANT_READ_MS + 20);
+    ok(has(0, "at-risk") && has(0, "unread"), "or a grant that its client does not read: at-risk before");
+    flush(0);
+    lose_unsent();
+    ok(has(0, "lost") && has(0, "unread"), "and lost later, for the same reason");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    (void) hold(1, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    replace();
+    serve();
+    pass_ms(LEFT_MS);
+    finds.requests_max = 1;
+    replace();
+    ok(has(0, "lost"), "rule 13: also if it has no place for the lease");
+}
+
 int main(void) {
     test_forsaken();
     test_left_to_child();
@@ -432,5 +470,6 @@ int main(void) {
     test_smaller_limits();
     test_shorter_max_ttl();
     test_ends_of_too_long();
+    test_unsent_loss();
     return done_testing();
 }
