@@ -26,7 +26,8 @@ LEGS = {
 }
 SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
-WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other
+WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other,
+SLOW_AT_A_TIME = 5     # and more with a sanitizer, since REDLOCK_TEST_SCALE stretches their times
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
 UNKNOWN_SECONDS = 3.0
 
@@ -134,11 +135,12 @@ def run_meson(leg, part, arguments, logbase, progress, before=None, every=False)
     environment = dict(os.environ)
     if every:
         environment["REDLOCK_TEST_ALL"] = "1"
+    at_a_time = SLOW_AT_A_TIME if leg in ("address", "thread") else WAITING_AT_A_TIME
     left = set(listed(leg, *arguments))
     planned = max(progress.expected(leg, left), 0.1)
     process = subprocess.Popen(
         [*meson_test(leg), "--logbase", logbase, "--num-processes",
-         "1" if before is become_idle else str(WAITING_AT_A_TIME), *arguments],
+         "1" if before is become_idle else str(at_a_time), *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=before)
     running.append(process)
     other = []
