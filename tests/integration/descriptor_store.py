@@ -138,8 +138,8 @@ class KeptAgent(lab.Agent):
         names = [session_name(client) for client in clients]
         lab.wait_for(lambda: set(names) <= set(self.names()), what="connections in the store")
 
-    def _read_all(self):
-        """The manager reads all messages of an agent that has ended before it starts the next, as systemd
+    def read_all(self):
+        """The manager reads all that the agent has sent, also before it starts the next process, as systemd
         does: a descriptor in an unread message is not in the store yet."""
         self.all_read.clear()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
@@ -166,7 +166,7 @@ class KeptAgent(lab.Agent):
 
     def begin(self, *options):
         """Starts the agent without waiting until it is ready."""
-        self._read_all()
+        self.read_all()
         with self.lock:
             self._drop_hung_up()
             passed = [(self.listener_name, self.listener.fileno())] + self.store

@@ -39,7 +39,7 @@ def values(key):
 
 def test_lease_continues():
     client = agent.client(3)
-    grant = client.acquire("goes-on", "TTL", 5000, "DATA", "mine", "MAXHOLD", 100000)
+    grant = client.acquire("goes-on", "TTL", 8000, "DATA", "mine", "MAXHOLD", 100000)
     agent.wait_stored(client)
     for what, how in [("kill -9", None), ("kill -9 again", None), ("SIGTERM", "TERM"), ("kill -9", None)]:
         lab.wait_for(lambda: len(set(values("goes-on"))) == 1, what="the same value on each node")
@@ -55,7 +55,7 @@ def test_lease_continues():
     lab.wait_for(lambda: agent.status()["extensions"] > extensions, what="an extension")
     equal(agent.client().acquire("goes-on").args[0].split()[0], "BUSY", "another client gets BUSY meanwhile")
     equal(client.call("RELEASE", grant["id"]), 1, "RELEASE works with the same id")
-    ok(lab.wait_for(lambda: values("goes-on") == [None] * 3, 2), "and deletes the keys")
+    ok(lab.wait_for(lambda: values("goes-on") == [None] * 3, 4), "and deletes the keys")
     again = client.acquire("goes-on")
     ok(again["id"] != grant["id"] and again["fence"] > grant["fence"], "ids and tokens don't repeat")
     client.close()
@@ -66,17 +66,17 @@ def test_waiting():
     """Three clients wait for one name; each acquires it once, in order."""
     holder = agent.client(3)
     grant = holder.acquire("line")
-    first, second, third = agent.client(3), agent.client(), agent.client(3)
+    first, second, third, impatient = agent.client(3), agent.client(), agent.client(3), agent.client()
+    names = {session_name(client) for client in (holder, first, second, third, impatient)}
     for client, options in [(first, ["WAIT", -1]), (second, ["WAIT", 100000]),
                             (third, ["WAIT", -1, "ASYNC"])]:
         before = agent.status()["waiters"]
         client.send("ACQUIRE", "line", *options)
         lab.wait_for(lambda: agent.status()["waiters"] == before + 1, what="a waiter")
     third_id = third.reply()[1]
-    impatient = agent.client()
     waited = lab.now()
     impatient.send("ACQUIRE", "line", "WAIT", 400)
-    lab.wait_for(lambda: len(agent.sessions()) >= 5, what="the store")
+    lab.wait_for(lambda: names <= set(agent.names()), what="the store")
     agent.replace()
     begins(impatient.reply(), "TIMEOUT", "a wait ends after its time")
     within(lab.now() - waited, 0.4, 0.4 + 3 * lab.SCALE, "in seconds")
@@ -187,6 +187,7 @@ def test_release_without_quorum():
         node.stop()
     agent.kill()
     agent.begin()
+    agent.ready.wait(20 * lab.SCALE)
     begun = lab.now()
     equal(client.call("RELEASE", grant["id"]), 1, "RELEASE is answered though no majority of nodes is there")
     within(lab.now() - begun, 0, 4 * lab.SCALE, "within a node time-out, in seconds")
@@ -204,7 +205,7 @@ def test_risk_without_quorum():
     configure("300ms")
     agent.replace()
     client = agent.client(3)
-    grant = client.acquire("unsearched", "TTL", 8000)
+    grant = client.acquire("unsearched", "TTL", 8000, "WAIT", 5000)
     agent.wait_stored(client)
     for node in nodes[1:]:
         node.stop()
@@ -213,7 +214,7 @@ def test_risk_without_quorum():
     agent.begin()
     push = client.push("at-risk")
     equal((push[1], push[3]), (grant["id"], "no-quorum"), "after a restart without a quorum: at-risk")
-    within(lab.now() - begun, 0, 3 * lab.SCALE, "soon, in seconds")
+    within(lab.now() - begun, 0, 6 * lab.SCALE, "before the deadline, in seconds")
     for node in nodes[1:]:
         node.cont()
     equal(client.push("extended")[1], grant["id"], "found later, the client gets extended")
@@ -224,7 +225,8 @@ def test_risk_without_quorum():
     agent.begin()
     equal(client.push("at-risk")[3], "no-quorum", "again a restart without a quorum: at-risk")
     equal(client.push("lost")[1:3], [grant["id"], "no-quorum"], "never found: lost for this reason")
-    ok("lease unsearched: lost: no-quorum; its fencing token was %d" % grant["fence"] in agent.log_text(),
+    line = "lease unsearched: lost: no-quorum; its fencing token was %d" % grant["fence"]
+    ok(lab.wait_for(lambda: line in agent.log_text(), what="the log's line"),
        "the log has the loss, though no keeper had the lease")
     for node in nodes[1:]:
         node.cont()
@@ -238,8 +240,8 @@ def test_slow_majority():
     slow = [lab.Proxy(node) for node in lab.nodes(3)]
     other = KeptAgent(slow)
     client = other.client(3)
-    grant = client.acquire("slow", "TTL", 15000)
-    lab.wait_for(lambda: session_name(client) in other.names(), what="the connection in the store")
+    grant = client.acquire("slow", "TTL", 15000, "WAIT", 5000)
+    other.wait_stored(client)
     slow[2].node.kill()
     for proxy in slow:
         proxy.delay = 0.2  # each way: four node time-outs
@@ -261,6 +263,7 @@ def test_killed_twice():
     client = agent.client(3)
     client.acquire("twice-other")
     agent.wait_stored(client)
+    lab.wait_for(lambda: lab.keys_on(nodes, "twice-other") == 3, what="the key on all nodes")
     calls_before = [script_calls(node) for node in nodes[1:]]
     for node in nodes[1:]:
         node.stop()
@@ -282,7 +285,7 @@ def test_killed_twice():
        "the other nodes execute the first process's request when both processes have ended")
     agent.start()
     equal(client.reply()["name"], "twice", "ACQUIRE is answered two processes later")
-    within(lab.now() - begun, 0, 5 * lab.SCALE, "before the keys of the first process expire, in seconds")
+    within(lab.now() - begun, 0, 7.5 * lab.SCALE, "before the keys of the first process expire, in seconds")
     client.close()
 
 
@@ -369,8 +372,8 @@ def test_hand_offs():
 def test_page():
     client = agent.client(3)
     page = page_of(client)
-    grant = client.acquire("paged", "TTL", 5000)
-    other = client.acquire("paged-too", "TTL", 5000)
+    grant = client.acquire("paged", "TTL", 8000)
+    other = client.acquire("paged-too", "TTL", 8000)
     agent.wait_stored(client)
     lab.wait_for(lambda: agent.names().count(session_name(client)) == 2, what="the page in the store")
 
@@ -390,6 +393,13 @@ def test_page():
     lab.wait_for(lambda: name not in agent.names(), what="the page to leave the store")
 
 
+def idle_second():
+    """Whether the agent uses less than 200 ms of CPU time in a second."""
+    before = cpu_ms()
+    time.sleep(1)
+    return cpu_ms() - before < 200
+
+
 def test_unread_answers():
     """A client that doesn't read its replies delays no other client."""
     client, count = agent.client(), 0
@@ -401,9 +411,8 @@ def test_unread_answers():
         pass
     other = agent.client()
     equal(other.call("PING"), "PONG", "while one client reads nothing, others get replies")
-    before = cpu_ms()
-    time.sleep(0.3)
-    ok(cpu_ms() - before < 100, "and the agent is idle")
+    ok(lab.wait_for(idle_second, what="the end of the replies for which there is room"),
+       "and the agent is idle")
     client.socket.setblocking(True)
     client.socket.settimeout(20 * lab.SCALE)
     if count % 6 != 0:
@@ -416,21 +425,23 @@ def test_unread_answers():
     client.close()
 
 
-def extended_three_times():
+def extended_twice():
     """For longer than a client has for reading its grant."""
-    before = agent.status()["extensions"]
-    lab.wait_for(lambda: agent.status()["extensions"] >= before + 3, 20, "three extensions")
+    before, begun = agent.status()["extensions"], lab.now()
+    lab.wait_for(lambda: agent.status()["extensions"] >= before + 2 and lab.now() > begun + 2.5, 20,
+                 "two extensions")
 
 
 def test_wait_behind_wait():
     """A wait counts from when the request is taken, after the session's former one."""
     holder, client = agent.client(), agent.client()
+    names = {session_name(each) for each in (holder, client)}
     first, second = holder.acquire("front"), holder.acquire("behind")
     ok(first["id"] != second["id"], "two names are held")
     client.send("ACQUIRE", "front", "WAIT", -1)
     client.send("ACQUIRE", "behind", "WAIT", 2500)
     asked = lab.now()
-    agent.wait_stored(holder)
+    lab.wait_for(lambda: names <= set(agent.names()), what="the store")
     lab.wait_for(lambda: lab.now() > asked + 2.6, what="the time of the second wait, before it begins")
     taken = lab.now()
     holder.call("RELEASE", first["id"])
@@ -446,13 +457,13 @@ def test_wait_behind_wait():
 def test_unread_output():
     """A client with a page reads its deadline there, and may leave what the agent sends unread."""
     client = agent.client(3)
-    grant = client.acquire("paged", "TTL", 3000)
+    grant = client.acquire("paged", "TTL", 6000)
     agent.wait_stored(client)
-    extended_three_times()
+    extended_twice()
     client.send("PING")
     equal(agent.client().call("PING"), "PONG", "a reply that the client does not read")
     agent.replace()
-    extended_three_times()
+    extended_twice()
     client.reply()
     ok(client.call("CHECK", grant["id"]) > 0, "a lease whose grant was read goes on after a restart")
     equal(client.pushes, [], "its client gets no pushes")
@@ -462,18 +473,18 @@ def test_unread_output():
 def test_full_nodes():
     """A full node extends leases, so it lets the next process continue them."""
     client = agent.client(3)
-    grant = client.acquire("full", "TTL", 3000, "WAIT", 5000)
+    grant = client.acquire("full", "TTL", 6000, "WAIT", 5000)
     agent.wait_stored(client)
     for node in nodes:
         node.call("CONFIG", "SET", "maxmemory", 1)
     agent.replace()
-    extended_three_times()
+    extended_twice()
     ok(client.call("CHECK", grant["id"]) > 0, "a lease goes on after a restart while all nodes are full")
     equal(client.pushes, [], "its client gets no pushes")
     for node in nodes:
         node.call("CONFIG", "SET", "maxmemory", 0)
     equal(client.call("RELEASE", grant["id"]), 1, "until it is released")
-    agent.wait_voting(3)
+    agent.wait_voting(3, seconds=20)
     client.close()
 
 
@@ -510,6 +521,14 @@ def test_greetings():
     newer.close()
 
 
+def values_when_equal(key):
+    """A majority is enough for an answer: the last node may have the value later."""
+    def equal_values():
+        found = values(key)
+        return found if len(set(found)) == 1 else None
+    return lab.wait_for(equal_values, what="the same value on each node")
+
+
 def granted_after(client, name, asked):
     """Milliseconds from then until the next client has the name."""
     grant = lab.as_map(client.acquire(name, "TTL", 1000, "WAIT", 20000))
@@ -528,7 +547,7 @@ def test_resumed_elsewhere():
     mover = other.client(3)
     resumed = mover.call("RESUME", "moved", grant["secret"])
     ok(isinstance(resumed, dict), "a client resumes its lease at another agent while its own is down")
-    before = values("moved")
+    before = values_when_equal("moved")
     agent.start()
     push = client.push("lost")
     equal((push[1], push[2]), (grant["id"], "no-quorum"), "its former connection continues, and gets `lost`")
@@ -540,7 +559,7 @@ def test_resumed_elsewhere():
     equal(values("moved"), before, "nor does the end of that connection change one")
     ok(mover.call("CHECK", resumed["id"]) > 0, "the lease is held at the other agent")
     equal(mover.call("RELEASE", resumed["id"]), 1, "until it is released there")
-    ok(lab.wait_for(lambda: values("moved") == [None] * 3, 2), "which deletes the keys")
+    ok(lab.wait_for(lambda: values("moved") == [None] * 3, 4), "which deletes the keys")
     mover.close()
     other.kill()
 
@@ -549,15 +568,15 @@ def test_repeated_resume():
     """A RESUME without a reply, which the next process repeats, takes no lease back that the client has
     resumed elsewhere meanwhile."""
     granting, other = lab.Agent(nodes, CONFIG), lab.Agent(nodes, CONFIG)
-    holder = granting.client(3)
-    grant = holder.acquire("twice", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
-    granting.kill()
-    holder.close()
     proxies = [lab.Proxy(node) for node in nodes]
     cut_off = KeptAgent(proxies, CONFIG)
     cut_off.wait_voting(3)
     first, second = cut_off.client(3, timeout=20), other.client(3)
     name = session_name(first)
+    holder = granting.client(3)
+    grant = holder.acquire("twice", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
+    granting.kill()
+    holder.close()
     for proxy in proxies:
         proxy.deaf = True
     first.send("RESUME", "twice", grant["secret"], "WAIT", 8000)
@@ -565,7 +584,7 @@ def test_repeated_resume():
     resumed = second.call("RESUME", "twice", grant["secret"], "WAIT", 5000)
     ok(isinstance(resumed, dict), "RESUME has no reply, and the client resumes its lease at another agent")
     cut_off.kill()
-    before = values("twice")
+    before = values_when_equal("twice")
     for proxy in proxies:
         proxy.deaf = False
         proxy.cut()
@@ -585,20 +604,20 @@ def test_repeated_resume():
 def test_continued_resume():
     """The next process repeats a RESUME: as after any RESUME, the former agent sets no key again."""
     granting = lab.Agent(nodes, CONFIG)
-    holder = granting.client(3)
-    grant = holder.acquire("continued", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
-    granting.stop()
     proxies = [lab.Proxy(node) for node in nodes]
     cut_off = KeptAgent(proxies, CONFIG)
     cut_off.wait_voting(3)
     mover = cut_off.client(3, timeout=20)
     name = session_name(mover)
+    holder = granting.client(3)
+    grant = holder.acquire("continued", "TTL", 8000, "RESUMABLE", "WAIT", 5000)
+    granting.stop()
+    granted = values_when_equal("continued")
     for proxy in proxies:
         proxy.deaf = True
     mover.send("RESUME", "continued", grant["secret"], "WAIT", 8000)
     lab.wait_for(lambda: name in cut_off.names(), what="the connection in the store")
     cut_off.kill()
-    granted = values("continued")
     for proxy in proxies:
         proxy.deaf = False
         proxy.cut()
@@ -613,19 +632,18 @@ def test_continued_resume():
     lab.wait_for(lambda: granting.status()["leases"] == 0, what="the end at the former agent")
     # RELEASE returns with a majority. A key that the former agent set again would last for 8 seconds.
     lab.wait_for(lambda: [node.call("GET", "continued") for node in moved] == [None] * len(moved),
-                 4 / SCALE, "the release at the last node")
+                 6 / SCALE, "the release at the last node")
     ok(True, "the former agent, stopped meanwhile, sets no key again")
     granting.kill()
     cut_off.kill()
 
 
 def test_cooldown():
-    cooldown_ms = int(min(2500 * lab.SCALE, 8000))  # the agent's max_ttl
-    late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
-    for what in "released", "held", "left":
+    for what, cooldown_ms in ("released", 6000), ("held", 6000), ("left", 2500):
+        late_ms = cooldown_ms + 4000 * lab.SCALE  # a new agent connects, and its retries are seldom
         client = agent.client(3)
         asked = lab.now()
-        grant = client.acquire("cools", "TTL", cooldown_ms * 3 // 5, "COOLDOWN", cooldown_ms)
+        grant = client.acquire("cools", "TTL", cooldown_ms * 4 // 5, "COOLDOWN", cooldown_ms)
         agent.wait_stored(client)
         agent.kill()
         if what == "left":
@@ -649,10 +667,11 @@ def test_client_dies_meanwhile():
     program = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n"
                "s.sendall(b'ACQUIRE orphaned\\r\\n')\nprint(s.recv(4096)[:1], flush=True)\n"
                "time.sleep(1000)\n")
+    before = set(agent.sessions())
     process = lab.spawn(["python3", "-c", program, agent.socket_path], stdout=subprocess.PIPE)
     process.stdout.readline()
     lab.wait_for(lambda: agent.status()["leases"] == 1, what="its lease")
-    lab.wait_for(lambda: agent.names(), what="the store")
+    lab.wait_for(lambda: set(agent.sessions()) - before, what="the connection in the store")
     agent.kill()
     lab.end_process(process)
     agent.start()
@@ -666,6 +685,7 @@ def test_client_dies_meanwhile():
 def test_child_has_connection():
     """The holder dies while no agent runs; its child still has the connection."""
     parent, other = socket.socketpair()
+    before = set(agent.sessions())
     pid = os.fork()
     if pid == 0:
         client = agent.client(3)
@@ -677,7 +697,7 @@ def test_child_has_connection():
         other.recv(1)
         os._exit(0)
     parent.recv(1)
-    lab.wait_for(agent.sessions, what="the connection")
+    lab.wait_for(lambda: set(agent.sessions()) - before, what="the connection in the store")
     agent.kill()
     os.kill(pid, 9)
     os.waitpid(pid, 0)
