@@ -37,7 +37,7 @@ def contend(agents, count):
 
 def test_one_agent():
     for keepers in (1, 2, 4):
-        agent = lab.Agent(nodes, keepers=keepers)
+        agent = lab.Agent(nodes, lab.UNHURRIED, keepers=keepers)
         contend([agent], 100 if keepers == 2 else 20)
         agent.terminate()
 
@@ -70,7 +70,7 @@ def test_fifo():
 
 
 def test_no_waiter_delays_another_name():
-    agent = lab.Agent(nodes, "max_leases = 20000")
+    agent = lab.Agent(nodes, "max_leases = 20000\n" + lab.UNHURRIED)
     holder, crowd = agent.client(), agent.client()
     holder.acquire("crowded")
     for i in range(20):  # the agent takes no more requests of a client that leaves many replies unread

@@ -53,7 +53,7 @@ def median_hand_off(agents, label, listening=()):
 
 
 def pair(nodes, config="", **options):
-    agents = [lab.Agent(nodes, config, **options) for _ in range(2)]
+    agents = [lab.Agent(nodes, config + lab.UNHURRIED, **options) for _ in range(2)]
     for agent in agents:
         agent.wait_voting(len(nodes))
     return agents
@@ -139,7 +139,7 @@ def test_foreign():
     times = {}
     for what, nodes, publish in (("polled", plain, False), ("notified", notifying, False),
                                  ("published", plain, True)):
-        agent = lab.Agent(nodes)
+        agent = lab.Agent(nodes, lab.UNHURRIED)
         agent.wait_voting(3)
         client = agent.client(3)
         times[what] = lab.median([foreign_release(nodes, agent, client, "%s %d" % (what, i), publish)
@@ -195,7 +195,7 @@ def test_tcp_and_a_password():
 
 def test_published():
     nodes = lab.nodes(3)
-    agent = lab.Agent(nodes, 'key_format = "prefix:{name}"')
+    agent = lab.Agent(nodes, 'key_format = "prefix:{name}"\n' + lab.UNHURRIED)
     agent.wait_voting(3)
     ear = lab.Client(nodes[0].socket_path)
     ear.call("SUBSCRIBE", CHANNEL + "prefix:published")
@@ -255,7 +255,7 @@ def channels(node):
 def test_many():
     count = 1000
     nodes = lab.nodes(3)
-    agents = pair(nodes, "max_leases = 20000")
+    agents = pair(nodes, "max_leases = 20000\n")
     holder, waiter = agents[0].client(3), agents[1].client(3)
     for client in (holder, waiter):
         for i in range(count):
