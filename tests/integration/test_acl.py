@@ -8,7 +8,7 @@ from tap import begins, equal, main, ok
 
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "redlockd.conf.5")
 LOGIN = 'user = "redlockd" password = "a secret"'
-CONFIG = 'quarantine = yes\nmax_ttl = "1s"\ndefault_ttl = "1s"\nnode_timeout = "490ms"\n'
+CONFIG = 'quarantine = yes\nmax_ttl = "4s"\ndefault_ttl = "4s"\nnode_timeout = "1900ms"\n'
 
 
 # Without these a node votes, but publishes no releases.
@@ -99,7 +99,7 @@ def test_all_operations():
     nodes[2].call("REPLICAOF", "127.0.0.1", "1")
     nodes[2].call("CONFIG", "SET", "maxmemory-policy", "noeviction")
     nodes[2].call("REPLICAOF", "NO", "ONE")
-    agent.wait_voting(3)
+    agent.wait_voting(3, seconds=30)
     ok(True, "a former replica votes again after its quarantine: the epoch key was deleted")
     equal(refusals(nodes), [], "no server denied anything")
     agent.terminate()
@@ -174,10 +174,9 @@ def test_without_channels():
     agent = lab.Agent(nodes, CONFIG, node_config=LOGIN)
     agent.bless_all()
     for node, word in zip(nodes, HELPFUL):
-        line = re.search(r"node %s: does not wake waiters, which poll instead: .*" % node.name,
-                         agent.log_text())
-        ok(line and word in line.group(0),
-           "without %s a node votes, and the log says: %s" % (word, line and line.group(0)))
+        pattern = r"node %s: does not wake waiters, which poll instead: .*" % node.name
+        line = lab.wait_for(lambda: re.search(pattern, agent.log_text()), what="the log's line").group(0)
+        ok(word in line, "without %s a node votes, and the log says: %s" % (word, line))
     client = agent.client()
     equal(client.call("RELEASE", client.acquire("without a channel")["id"]), 1, "a release works without it")
     equal(refusals(nodes), [], "and no command is denied")
@@ -202,7 +201,7 @@ def test_without_mget():
     before = agent.status()["extensions"]
     nodes[0].call("DEL", "n0")
     nodes[1].call("EVAL", "redis.call('DEL', 'n1') redis.call('RPUSH', 'n1', \"another's\")", 0)
-    lab.wait_for(lambda: agent.status()["extensions"] > before + 60, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] > before + 60, 20, "extensions")
     lab.wait_for(lambda: nodes[0].call("EXISTS", "n0") == 1, what="the repair of a key")
     equal(nodes[1].call("LRANGE", "n1", 0, -1), ["another's"], "extended and repaired; a foreign key stays")
     agent.stop()
@@ -245,7 +244,7 @@ def test_taken_right():
     nodes[0].call("ACL", "SETUSER", "redlockd", "-rename")
     agent.wait_node("a", "failed", "+rename", seconds=20)
     extensions = agent.status()["extensions"]
-    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, 20, "extensions")
     ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [],
        "leases are extended without a right that extensions don't need")
     nodes[0].call("ACL", "SETUSER", "redlockd", "+rename")

@@ -56,7 +56,8 @@ def test_half_requests():
         ok(True, "and the connection is closed")
     used, limit = use(observer)
     ok(LIMIT * 3 // 8 < used <= limit == LIMIT // 2, "the user has its half: %d of %d" % (used, limit))
-    ok("its user has no buffers left" in agent.log_text(), "the log has a line")
+    ok(lab.wait_for(lambda: "its user has no buffers left" in agent.log_text(), what="the log's line"),
+       "the log has a line")
     for uid in (BOB, 0):
         other = client_of(uid)
         other.send_raw(HALF)

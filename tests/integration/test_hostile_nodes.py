@@ -188,7 +188,7 @@ class Beside:
                                config=lab.UNHURRIED)
         self.agent.wait_voting(3)
         self.client = self.agent.client(3)
-        self.kept = self.client.acquire("kept", "TTL", 2000)
+        self.kept = self.client.acquire("kept", "TTL", 6000)
         self.serial = 0
 
     def pair(self):
@@ -247,14 +247,14 @@ def subscriptions(beside, what, misbehave):
     beside.hostile.arm("subscribe", misbehave)
     waiter = beside.agent.client(3)
     waiter.send("ACQUIRE", name, "WAIT", 60000)
-    equal(beside.hostile.closed.wait(10 * lab.SCALE), True, "%s instead of a subscription: closed" % what)
+    equal(beside.hostile.closed.wait(20 * lab.SCALE), True, "%s instead of a subscription: closed" % what)
     node = beside.nodes[-1]
     lab.wait_for(lambda: node.call("PUBSUB", "NUMSUB", channel)[1] == 1, what="the next subscription")
     beside.hostile.arm("message", misbehave)
     node.call("PUBLISH", channel, "")
     if misbehave is drips and beside.hostile.sprung.wait(10 * lab.SCALE):
         beside.hostile.heal()  # the agent closes it after a ping without an answer, in five to ten seconds
-    equal(beside.hostile.closed.wait(10 * lab.SCALE), True, "%s instead of a message: closed" % what)
+    equal(beside.hostile.closed.wait(20 * lab.SCALE), True, "%s instead of a message: closed" % what)
     beside.at_nodes("DEL", name)
     ok("id" in lab.as_map(waiter.reply()) and beside.survives(), "the others, or polling, wake the waiter")
     equal(beside.agent.node_states()["hostile"]["state"], "voting", "the node votes on its other connection")
