@@ -6,7 +6,7 @@ import time
 import lab
 from tap import equal, main, note, skip, within
 
-TTL = 1
+TTL = 4
 PROGRAM = """
 import sys, time
 while True:
@@ -40,7 +40,7 @@ def test_run():
         skip("redlock run in time namespaces", "time namespaces are not available")
         return
     agent = lab.Agent(lab.nodes(3), lab.UNHURRIED)
-    offsets = {"ahead": 5000, "a little ahead": 3, "behind": -(uptime() // 2), "a little behind": -1}
+    offsets = {"ahead": 5000, "a little ahead": 3 * TTL, "behind": -(uptime() // 2), "a little behind": -TTL}
     paths = {name: lab.path("life") for name in offsets}
     begun = lab.now()
     runs = {name: lab.spawn([*shifted(seconds), lab.REDLOCK, "--socket", agent.socket_path,
@@ -49,10 +49,10 @@ def test_run():
                             stderr=subprocess.DEVNULL)
             for name, seconds in offsets.items()}
     lab.wait_for(lambda: agent.status()["leases"] == len(runs) or any(r.poll() for r in runs.values()),
-                 what="all leases")
+                 seconds=20, what="all leases")
     extensions = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 4 * len(runs) or
-                 any(r.poll() for r in runs.values()), what="extensions")
+                 any(r.poll() for r in runs.values()), seconds=30, what="extensions")
     for name, process in runs.items():
         equal(process.poll(), None, "the client whose clock is %s keeps its lease" % name)
     note("after %.1f s" % (lab.now() - begun))
