@@ -13,6 +13,12 @@ def script_calls(node):
     return int(line[0].split("calls=")[1].split(",")[0]) if line else 0
 
 
+def executed(nodes, name):
+    """Waits until each node has set and deleted the key: a grant and a release need a majority only."""
+    lab.wait_for(lambda: all(node.call("HEXISTS", "redlockd:fences", name) for node in nodes) and
+                 lab.keys_on(nodes, name) == 0, what="%s on each node" % name)
+
+
 def take(agent, name, *options):
     """Acquires and releases a lease; its token."""
     with_client = agent.client()
@@ -25,9 +31,12 @@ def take(agent, name, *options):
 def test_uncontended():
     nodes = lab.nodes(5)
     agent = lab.Agent(nodes, lab.UNHURRIED)
+    agent.wait_voting(5)
     take(agent, "warm")
+    executed(nodes, "warm")
     before = [script_calls(node) for node in nodes]
     token = take(agent, "one round trip")
+    executed(nodes, "one round trip")
     equal([script_calls(node) - calls for node, calls in zip(nodes, before)], [2] * 5,
           "rule 12: a token costs no round trip: one script to acquire, one to release")
     ok(0 < token < 1 << 53, "the token fits into 53 bits")
@@ -95,10 +104,11 @@ def test_beyond():
     agent = lab.Agent(nodes, lab.UNHURRIED)
     for node in nodes[:2]:
         node.call("HSET", "redlockd:fences", "beyond", int(lab.time.time() * 1e6) + 3600 * 1000000)
-    answer = agent.client().acquire("beyond")
+    answer = agent.client().acquire("beyond", "TTL", 60000)
     begins(answer, "NOQUORUM", "a fence from the far future on a majority: no token, no grant")
     ok("has accepted a larger fencing token" in str(answer), "and why")
-    equal(lab.keys_on(nodes, "beyond"), 0, "the attempt leaves no key")
+    lab.wait_for(lambda: lab.keys_on(nodes, "beyond") == 0, what="the release")
+    ok(True, "the attempt leaves no key")
     nodes[0].call("HDEL", "redlockd:fences", "beyond")
     ok(take(agent, "beyond") > 0, "on a minority it does not matter")
     nodes[0].call("DEL", "redlockd:fences")
@@ -139,13 +149,17 @@ def test_retention():
     older."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes, 'fence_retention = "2h"\n' + lab.UNHURRIED)
+    agent.wait_voting(3)
     first = take(agent, "kept")
+    executed(nodes, "kept")
     equal([node.call("PTTL", "redlockd:fences") for node in nodes], [-1] * 3, "fences don't expire")
     for node in nodes:
         begun_us = int(node.call("HGET", "redlockd:fences", "").split()[0])
         node.call("HSET", "redlockd:fences", "", begun_us - 7201 * 1000000)
     client = agent.client()
     second = client.acquire("other")["fence"]
+    lab.wait_for(lambda: all(node.call("HEXISTS", "redlockd:fences", "other") for node in nodes),
+                 what="the token on each node")
     equal([node.call("HGET", "redlockd:fences:old", "kept") for node in nodes], [str(first)] * 3,
           "then the nodes begin another table, and keep the former one for the same time")
     equal([node.call("HGET", "redlockd:fences", "other") for node in nodes], [str(second)] * 3,
