@@ -3,13 +3,14 @@ durable, vote at once after a restart."""
 
 import os
 import shutil
+import threading
 
 import lab
 from clocknode import ClockNode
 from tap import begins, equal, main, ok
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
-CONFIG = 'max_ttl = "20s"\ndefault_ttl = "20s"\nquarantine = yes'
+CONFIG = 'max_ttl = "20s"\ndefault_ttl = "20s"\nquarantine = yes\n' + lab.UNHURRIED
 
 
 def node(name, *options, kind=lab.Node):
@@ -22,9 +23,17 @@ def node(name, *options, kind=lab.Node):
 
 def trusting(nodes, node_config="durable = yes"):
     agent = lab.Agent(nodes, CONFIG, node_config=node_config)
+    lab.wait_for(lambda: all(each["state"] in ("quarantined", "voting") for each in
+                             agent.node_states().values()), what="examined nodes")
     agent.bless()
     agent.wait_voting(len(nodes))
     return agent
+
+
+def is_of_process(each):
+    """Whether the node's epoch names its process."""
+    epoch = each.call("GET", "redlockd:epoch")
+    return epoch is not None and epoch.split()[0] in each.call("INFO", "server")
 
 
 def floors(nodes):
@@ -49,6 +58,7 @@ def test_durable():
     agent.wait_voting(3)
     ok(lab.now() - begun < 15, "all nodes restarted and vote again long before max_ttl (%.1f s)" % (
         lab.now() - begun))
+    lab.wait_for(lambda: all(map(is_of_process, nodes)), what="epochs of the new processes")
     equal(floors(nodes), before, "their epochs name the new processes; max_ttl and floor are the same")
     equal(lab.keys_on(nodes, "kept"), 3, "the keys exist")
     ok(holder.call("CHECK", grant["id"]) > 0, "the lease is held")
@@ -65,15 +75,14 @@ def test_met_while_loading():
     """INFO shows the append-only file as off while a server loads it; servers without such a file look
     the same."""
     slow = ("--key-load-delay", "1000")
-    fill = "for i = 1, 2200 do redis.call('SET', 'other:' .. i, i) end"
+    fill = "for i = 1, 7000 do redis.call('SET', 'other:' .. i, i) end"
     nodes = [node(name, *ALWAYS) for name in "abc"]
     agent = trusting(nodes)
     before = floors(nodes)
     nodes[0].call("EVAL", fill, 0)
     nodes[0].kill()
     nodes[0].options += slow
-    nodes[0].start()
-    logged(agent, "node a: does not vote: is loading its data")
+    load_before(agent, nodes[0])
     agent.wait_voting(3)
     equal(floors(nodes), before,
           "a node that is examined while it loads its file votes when it has loaded it")
@@ -81,8 +90,7 @@ def test_met_while_loading():
     nodes[1].call("SAVE")
     nodes[1].kill()
     nodes[1].options += (*slow, "--loading-process-events-interval-bytes", "1024", "--appendonly", "no")
-    nodes[1].start()
-    logged(agent, "node b: does not vote: is loading its data")
+    load_before(agent, nodes[1])
     nodes[1].call("CONFIG", "SET", "appendonly", "yes")
     rests(agent, nodes[1],
           "a node that is examined while it loads a snapshot is quarantined, also if its file is on then")
@@ -106,6 +114,20 @@ def test_switched_on_late():
     agent.terminate()
 
 
+def load_before(agent, each):
+    """Starts a node that loads for seconds: until the agent has seen that."""
+    text = "node %s: does not vote: is loading its data" % each.name
+
+    def hurry():
+        logged(agent, text)
+        each.call("CONFIG", "SET", "key-load-delay", 0)
+    hurrying = threading.Thread(target=hurry, daemon=True)
+    hurrying.start()
+    each.start()
+    hurrying.join()
+    logged(agent, text)
+
+
 def logged(agent, text):
     lab.wait_for(lambda: text in agent.log_text(), what="'%s' in the log" % text)
 
@@ -113,16 +135,15 @@ def logged(agent, text):
 def rests(agent, each, why):
     """Waits until the restarted node is in quarantine. An heir is, too, until its blessing is renewed."""
     agent.wait_node(each.name, "quarantined", "no epoch key")
-    epoch = each.call("GET", "redlockd:epoch")
-    ok(epoch is None or epoch.split()[0] not in each.call("INFO", "server"), why)
+    ok(not is_of_process(each), why)
 
 
 def test_not_durable():
     nodes = [node("a", *ALWAYS), node("b", "--appendonly", "yes", "--appendfsync", "everysec"),
              node("c", *ALWAYS), node("d", *ALWAYS), node("e", *ALWAYS)]
     agent = trusting(nodes)
-    ok("node b: configured as durable, but its appendonly is not yes, its appendfsync" in agent.log_text(),
-       "a node that is configured as durable and is not gets a warning")
+    logged(agent, "node b: configured as durable, but its appendonly is not yes, its appendfsync")
+    ok(True, "a node that is configured as durable and is not gets a warning")
     nodes[0].kill()
     shutil.rmtree(os.path.join(nodes[0].home, "appendonlydir"))
     nodes[0].start()
