@@ -19,6 +19,8 @@
 
 #define is(got, want) is_int(got, want, #got " is " #want)
 
+enum { BRIEF_MS = 3000 }; /* a ttl whose end a test awaits */
+
 static pid_t agent_pid;
 static unsigned descriptors_before; /* see count_without_clients() */
 
@@ -143,11 +145,11 @@ static unsigned count_without_clients(void) {
 
 static void test_life(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = acquire(connection, "seen", 600);
+    struct redlock_lease *lease = acquire(connection, "seen", BRIEF_MS);
 
     ok(redlock_valid(lease), "the lease is valid from the grant on");
     int64_t left_ns = redlock_remaining_ns(lease);
-    ok(left_ns > 0 && left_ns < 600000000, "for less than its ttl");
+    ok(left_ns > 0 && left_ns < BRIEF_MS * INT64_C(1000000), "for less than its ttl");
     seen_ns = left_ns;
     ok(wait_until(is_longer, lease), "rule 13: an extension is visible without a request");
     is(redlock_release(lease), 1);
@@ -217,7 +219,7 @@ static void *watch(void *userdata) {
 static void test_threads(void) {
     enum { THREADS = 3, ROUNDS = 200 };
     struct redlock *connection = connection_new();
-    struct watcher watcher = {.lease = acquire(connection, "watched", 2000)};
+    struct watcher watcher = {.lease = acquire(connection, "watched", 6000)};
     pthread_t threads[THREADS];
 
     for (unsigned i = 0; i < THREADS; i++)
@@ -312,7 +314,7 @@ static void test_descriptors(void) {
 
 static void test_stopped_agent(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = acquire(connection, "stopped", 1000);
+    struct redlock_lease *lease = acquire(connection, "stopped", BRIEF_MS);
 
     (void) kill(agent_pid, SIGSTOP);
     ok(redlock_valid(lease), "rule 6: the lease stays valid while the agent is stopped");
@@ -323,7 +325,7 @@ static void test_stopped_agent(void) {
 
 static void test_killed_agent(void) {
     struct redlock *connection = connection_new();
-    struct redlock_lease *lease = acquire(connection, "killed", 1000);
+    struct redlock_lease *lease = acquire(connection, "killed", BRIEF_MS);
 
     seen_ns = redlock_remaining_ns(lease);
     ok(wait_until(is_longer, lease), "the lease was extended");

@@ -8,7 +8,7 @@
 #include "tap.h"
 #include "app.h"
 
-enum { LEASES = 5, TTL_MS = 3000 };
+enum { LEASES = 5, TTL_MS = 8000, LATE_MS = 3000 /* of a busy machine */ };
 
 /* "kill" or "start". */
 static void agent(const char *what) {
@@ -91,7 +91,7 @@ static void test_event_loop(void) {
 static void test_agent_stays_away(void) {
     struct events events;
     struct redlock *loop = loop_new(&events), *waiter = NULL;
-    struct redlock_options options = options_of(1000, 0), waiting_options = options_of(TTL_MS, -1);
+    struct redlock_options options = options_of(TTL_MS, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *lease = NULL, *waiting = NULL, *impatient = NULL;
     struct events waiter_heard;
 
@@ -103,19 +103,21 @@ static void test_agent_stays_away(void) {
     dispatch_for(waiter, 100);
     agent("kill");
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(lease) / 1000000;
-    int64_t cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    int64_t begun_ms = now_ms(), cpu_ns = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     ok(dispatch_until(loop, &events.at_risk, 1), "without an agent the lease is at risk");
     is_int(redlock_acquire_async(loop, "no agent", &options, &impatient), REDLOCK_AGENT_AWAY,
            "a request that does not wait fails at once");
     ok(dispatch_until(loop, &events.lost, 1), "and then lost");
-    ok(events.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
+    ok(events.lost_ms <= deadline_ms + LATE_MS, "at the deadline (%lld ms after it)",
        (long long) (events.lost_ms - deadline_ms));
     is_int(events.at_risk, 1, "after one report at risk");
     ok(dispatch_until(loop, &events.disconnected, 1), "without a lease the connection is over");
     ok(dispatch_until(waiter, &waiter_heard.failed, 1), "a waiting request fails after the answer time-out");
     is_int(waiter_heard.error, REDLOCK_AGENT_AWAY, "with REDLOCK_AGENT_AWAY");
     int64_t cpu_ms = (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns) / 1000000;
-    ok(cpu_ms < 200, "reconnecting does not spin (%lld ms of CPU time)", (long long) cpu_ms);
+    int64_t took_ms = now_ms() - begun_ms;
+    ok(cpu_ms < took_ms / 4, "reconnecting does not spin (%lld ms of CPU time in %lld)",
+       (long long) cpu_ms, (long long) took_ms);
     agent("start");
     is_int(redlock_dispatch(loop), REDLOCK_AGENT_AWAY, "a connection that is over stays over");
     redlock_close(loop);

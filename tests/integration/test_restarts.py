@@ -32,7 +32,7 @@ def follow(process):
 
 def run_survives():
     """A command under `redlock run`, across two kills of the agent; whether it and a waiting one succeed."""
-    process = lab.redlock(agent, "run", "-t", "3s", "kept", "--", "sh", "-c",
+    process = lab.redlock(agent, "run", "-t", "8s", "kept", "--", "sh", "-c",
                           "echo $$; read line; echo $$ again", stdin=subprocess.PIPE)
     pid = process.stdout.readline()
     waiting = lab.redlock(agent, "run", "-w", "60s", "kept", "--", "true")
@@ -42,7 +42,7 @@ def run_survives():
         agent.start()
         lab.wait_for(lambda: agent.status()["leases"] == 1 and agent.status()["waiters"] == 1,
                      what="both commands' sessions")
-    lab.wait_for(lambda: agent.status()["extensions"] > 3, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] > 2, seconds=30, what="extensions")  # beyond the ttl
     alive = process.poll() is None and waiting.poll() is None
     out, errors = process.communicate("go on\n", timeout=20 * lab.SCALE)
     waited = waiting.wait(20 * lab.SCALE)
