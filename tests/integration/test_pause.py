@@ -14,20 +14,20 @@ nodes = lab.nodes(3)
 def test_stopped_client():
     agent = lab.Agent(nodes, lab.UNHURRIED)
     code = ("import socket, sys, time\ns = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
-            "s.sendall(b'ACQUIRE paused TTL 2000\\r\\n'); assert s.recv(4096)[:1] == b'*'\n"
+            "s.sendall(b'ACQUIRE paused TTL 5000\\r\\n'); assert s.recv(4096)[:1] == b'*'\n"
             "print('held', flush=True)\n"
              "time.sleep(60)\n")
     process = lab.spawn([sys.executable, "-c", code, agent.socket_path], stdout=subprocess.PIPE, text=True)
     equal(process.stdout.readline(), "held\n", "a process holds a lease")
     process.send_signal(signal.SIGSTOP)
     extensions = agent.status()["extensions"]
-    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 4, what="extensions")
+    lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, seconds=30, what="extensions")
     client = agent.client()
     begins(client.acquire("paused"), "BUSY", "a stopped client without a heartbeat keeps its lease")
     process.send_signal(signal.SIGCONT)
     process.kill()
     process.wait()
-    ok("id" in client.acquire("paused", "WAIT", 5000), "until the client dies")
+    ok("id" in client.acquire("paused", "WAIT", 10000), "until the client dies")
     agent.terminate()
 
 
@@ -37,7 +37,7 @@ def test_stopped_agent():
 
     first, second = (lab.Agent(nodes, lab.UNHURRIED) for _ in range(2))
     holder, contender = first.client(3), second.client()
-    grant = holder.acquire("agent paused", "TTL", 1000)
+    grant = holder.acquire("agent paused", "TTL", 2000)
     first.stop()
     other = contender.acquire("agent paused", "WAIT", 10000)
     ok(isinstance(other, dict),
@@ -62,11 +62,11 @@ def test_stopped_agent():
 def test_stopped_for_a_moment():
     agent = lab.Agent(nodes)
     client = agent.client(3)
-    grant = client.acquire("moment", "TTL", 4000)
+    grant = client.acquire("moment", "TTL", 8000, "WAIT", 10000)
     agent.stop()
-    lab.wait_for(lambda: lab.now() * 1e9 > grant["deadline"] - 2e9, what="half of the ttl")
+    lab.wait_for(lambda: lab.now() * 1e9 > grant["deadline"] - 4e9, what="half of the ttl")
     agent.cont()
-    lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 3000 or None, what="an extension")
+    lab.wait_for(lambda: client.call("CHECK", grant["id"]) > 6000 or None, what="an extension")
     ok(True, "an agent stopped for less than the ttl extends the lease and keeps it")
     agent.terminate()
 
