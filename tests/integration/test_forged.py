@@ -15,7 +15,8 @@ RAW = {*map(chr, (*range(32), *range(0x7f, 0xa0), *range(0x2028, 0x202f), *range
                   0x200e, 0x200f, 0xfeff))} - {"\n"}
 
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes, 'rule "*" { may = {acquire, observe, leader, list, history, metrics} }')
+agent = lab.Agent(nodes, lab.UNHURRIED +
+                  'rule "*" { may = {acquire, observe, leader, list, history, metrics} }')
 
 
 def raw(text):
@@ -87,7 +88,7 @@ def test_others_lease():
 
 def test_log():
     client = agent.client(3)
-    client.acquire(NAME, "TTL", 300, "DATA", DATA)
+    client.acquire(NAME, "TTL", 2000, "DATA", DATA)
     for node in nodes:
         node.call("SET", NAME.encode(), VALUE.encode(), "PX", 60000)
     client.push("lost")

@@ -19,7 +19,7 @@ def value(name="old"):
 
 def test_value():
     client = agent.client(3)
-    grant = client.acquire("old", "TTL", int(500 * lab.SCALE), "DATA", "d", "RESUMABLE")
+    grant = client.acquire("old", "TTL", int(6000 * lab.SCALE), "DATA", "d", "RESUMABLE")
     begins(value(), TIME, "the value begins with a future time")
     ok(int(TIME[:-1]) > 1e6 * time.time() + 1e14, "in microseconds, too")
     leader = client.call("LEADER", "old")
@@ -44,8 +44,8 @@ def test_value():
 
 def test_hand_off():
     first, second = agent.client(3), agent.client(3)
-    grant = first.acquire("old", "TTL", int(2000 * lab.SCALE))
-    second.send("ACQUIRE", "old", "TTL", int(2000 * lab.SCALE), "WAIT", -1)
+    grant = first.acquire("old", "TTL", int(6000 * lab.SCALE))
+    second.send("ACQUIRE", "old", "TTL", int(6000 * lab.SCALE), "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     first.call("RELEASE", grant["id"])
     grant = second.reply()
@@ -59,7 +59,7 @@ def taken(text, *options, name="old"):
     """Whether an agent deletes this lock of another program."""
     node.call("SET", name, text, *options)
     client = agent.client(3)
-    grant = client.acquire(name, "TTL", int(2000 * lab.SCALE))
+    grant = client.acquire(name, "TTL", int(6000 * lab.SCALE))
     client.close()
     got = isinstance(grant, dict)
     lab.wait_for(lambda: value(name) == ("" if got else text), what="the end of the lease")
