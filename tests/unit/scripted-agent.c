@@ -180,8 +180,8 @@ static void answer(const struct resp_token *items, size_t n) {
     } else if (is(&items[0], "LEADER")) {
         scripted_send("%%2\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n");
     } else if (is(&items[0], "OBSERVE")) {
+        atomic_fetch_add(&scripted.observes, 1); /* before the client knows */
         scripted_send(":1\r\n");
-        atomic_fetch_add(&scripted.observes, 1);
     } else if (is(&items[0], "BEAT")) {
         scripted_send(":%lld\r\n", (long long) scripted.beat);
     } else if (is(&items[0], "RELEASE") && scripted.breaks_at_release) {

@@ -8,7 +8,7 @@
 #include "local/resume-token.h"
 #include "tap.h"
 
-enum { WAITERS = 60000, ROUNDS = 2000, REQUESTS = 1 << 16 };
+enum { WAITERS = 60000, TURNS = 20, ROUNDS = 100 /* of a turn */, REQUESTS = 1 << 16 };
 
 static uint64_t contender; /* the last */
 
@@ -55,18 +55,25 @@ static int64_t processor_ns(void) {
     return at.tv_sec * NS_PER_S + at.tv_nsec;
 }
 
-/* Of a RESUME. */
+/* Of a RESUME, in the fastest turn: on a busy machine some take longer for reasons of their own. */
 static int64_t mean_ns(unsigned waiters) {
+    int64_t least_ns = INT64_MAX;
+
     begin(waiters);
     report_granted();
-    int64_t begun_ns = processor_ns();
-    for (unsigned i = 0; i < ROUNDS; i++)
-        resume();
-    return (processor_ns() - begun_ns) / ROUNDS;
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        int64_t begun_ns = processor_ns();
+        for (unsigned i = 0; i < ROUNDS; i++)
+            resume();
+        int64_t took_ns = (processor_ns() - begun_ns) / ROUNDS;
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+    }
+    return least_ns;
 }
 
 int main(void) {
-    int64_t alone_ns = mean_ns(2), crowded_ns = mean_ns(WAITERS);
+    int64_t alone_ns = mean_ns(2);
+    int64_t crowded_ns = mean_ns(WAITERS);
 
     ok(crowded_ns < 8 * alone_ns,
        "a RESUME takes %lld ns beside two requests of the name, %lld ns beside %d", (long long) alone_ns,

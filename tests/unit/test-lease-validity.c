@@ -136,7 +136,7 @@ static void test_threads(void) {
 static void test_reason(const char *reason, bool with_page) {
     scripted_start();
     scripted.has_page = with_page;
-    scripted.ttl_ms = 60;
+    scripted.ttl_ms = reason ? 1000 : 60; /* the reason comes before the deadline */
     scripted.check_ms = 0; /* as in the lease's last millisecond */
     struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = NULL;
@@ -194,7 +194,7 @@ static void on_lost_answer(struct redlock_lease *lease, const char *reason, cons
 }
 
 /* A lease for SHORT_MS, of an agent that stops and goes on when the callback `lost` is called. */
-static struct redlock *connect_and_stop(struct redlock_lease **ret) {
+static struct redlock *connect_and_stop(int64_t answer_ms, struct redlock_lease **ret) {
     const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .lost = on_lost_answer};
 
     scripted_start();
@@ -202,7 +202,7 @@ static struct redlock *connect_and_stop(struct redlock_lease **ret) {
     struct redlock *connection = connect_scripted();
     *ret = acquire(connection);
     is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
-    redlock_set_answer_timeout(connection, 2 * SHORT_MS);
+    redlock_set_answer_timeout(connection, answer_ms);
     scripted.is_silent = true;
     scripted.ttl_ms = 60000;
     return connection;
@@ -211,7 +211,7 @@ static struct redlock *connect_and_stop(struct redlock_lease **ret) {
 static void test_deadline_in_acquire(int64_t wait_ms) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
     struct redlock_lease *lease, *other = NULL;
-    struct redlock *connection = connect_and_stop(&lease);
+    struct redlock *connection = connect_and_stop(TIMEOUT_MS, &lease);
 
     options.wait_ms = wait_ms;
     is(redlock_acquire(connection, "y", &options, &other), REDLOCK_OK);
@@ -228,7 +228,7 @@ static void test_deadline_in_acquire(int64_t wait_ms) {
 
 static void test_deadline_in_check(void) {
     struct redlock_lease *lease;
-    struct redlock *connection = connect_and_stop(&lease);
+    struct redlock *connection = connect_and_stop(TIMEOUT_MS, &lease);
 
     scripted.check_ms = 5000;
     is(redlock_check(lease), 0);
@@ -239,7 +239,7 @@ static void test_deadline_in_check(void) {
 
 static void test_deadline_in_release(void) {
     struct redlock_lease *lease;
-    struct redlock *connection = connect_and_stop(&lease);
+    struct redlock *connection = connect_and_stop(2 * SHORT_MS, &lease);
 
     is(redlock_release(lease), REDLOCK_NO_ANSWER);
     is(events.lost, 0);
@@ -250,12 +250,13 @@ static void test_deadline_in_release(void) {
 static void test_extended_in_call(void) {
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
     struct redlock_lease *lease;
-    struct redlock *connection = connect_and_stop(&lease);
+    struct redlock *connection = connect_and_stop(2 * SHORT_MS, &lease);
 
     scripted_show(boottime_ns() + 60 * NS_PER_S);
     is(redlock_leader(connection, "y", &leader), REDLOCK_NO_ANSWER);
     is(events.lost, 0);
     ok(redlock_valid(lease), "the lease was extended");
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
     scripted.is_silent = false;
     is(redlock_release(lease), 1);
     is(events.lost, 0);
@@ -272,7 +273,7 @@ static void pass_deadline(const struct redlock_lease *lease) {
 /* The push lies unread when the deadline passes. */
 static void test_reason_before_deadline(void) {
     struct redlock_lease *lease;
-    struct redlock *connection = connect_and_stop(&lease);
+    struct redlock *connection = connect_and_stop(2 * SHORT_MS, &lease);
 
     scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
                   (unsigned long long) scripted.id);

@@ -188,9 +188,9 @@ static void test_event_loop(void) {
     is(redlock_observe(connection, "job"), REDLOCK_OK);
     struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
     is(redlock_dispatch(connection), REDLOCK_OK);
+    int64_t pushed_ns = boottime_ns();
     scripted_send("%s", unknown);
     ok(redlock_check(lease) > 0, "a blocking call");
-    int64_t pushed_ns = boottime_ns();
     while (scripted.observes < 2 && poll(&fd, 1, TIMEOUT_MS) == 1 &&
            redlock_dispatch(connection) == REDLOCK_OK)
         continue;

@@ -13,7 +13,9 @@
 #include "tap.h"
 #include "unit-guard.h"
 
-enum { LATE_MS = 2000, SECOND_NS = 1000000000 };
+enum { LATE_MS = 20000, SECOND_NS = 1000000000 };
+
+#define LATE_NS (LATE_MS * INT64_C(1000000)) /* of a busy machine */
 
 /* The unit's processes, for parent and guard. */
 static struct {
@@ -81,7 +83,7 @@ static long guard_pid(void) {
 }
 
 static void await_sleep(void) {
-    int64_t until_ns = cli_now_ns() + LATE_MS * INT64_C(1000000);
+    int64_t until_ns = cli_now_ns() + LATE_NS;
     long pid = guard_pid();
 
     while (!guard_sleeps(pid) && cli_now_ns() < until_ns)
@@ -106,18 +108,18 @@ static void test_earlier(struct unit_guard *guard, int64_t before_ns, const char
     await_sleep();
     int64_t at_ns = cli_now_ns() + SECOND_NS / 10;
     unit_guard_set(guard, at_ns);
-    ok(kills_by(guard, at_ns + SECOND_NS) && unit->kills == 1, "%s: kills at the earlier instant", what);
+    ok(kills_by(guard, at_ns + LATE_NS) && unit->kills == 1, "%s: kills at the earlier instant", what);
     ok(cli_now_ns() >= at_ns, "and not before");
 }
 
 static void test_later(struct unit_guard *guard) {
     unit->populated = true;
     unit->kills = 0;
-    int64_t at_ns = cli_now_ns() + SECOND_NS / 2 * 3;
+    int64_t at_ns = cli_now_ns() + INT64_C(4) * SECOND_NS;
     unit_guard_set(guard, at_ns);
     await_sleep();
     unit_guard_set(guard, at_ns + SECOND_NS / 5);
-    ok(kills_by(guard, at_ns + SECOND_NS) && cli_now_ns() >= at_ns + SECOND_NS / 5,
+    ok(kills_by(guard, at_ns + LATE_NS) && cli_now_ns() >= at_ns + SECOND_NS / 5,
        "a later instant counts alone");
 }
 
