@@ -53,8 +53,9 @@ class Commands:
             require(err.strip() or self.orders.is_disconnect(),
                     "the command failed with %d without a word" % process.returncode)
             raise Refused(err)
-        # Of JSON, which has no spaces, not the state of a node.
-        lines = [line.split()[0][:20] for line in re.sub("[0-9]+", "0", out).splitlines() if line.split()]
+        # Of JSON, which has no spaces, not the state of a node; a node's first trouble is a line more.
+        lines = [line.split()[0][:20] for line in re.sub("[0-9]+", "0", out).splitlines()
+                 if line.split() and not line.startswith("redlock_node_trouble")]
         require(not kind or lines == self.said.setdefault(kind, lines), "another output: %s" % out)
         return out
 
@@ -86,7 +87,7 @@ class Commands:
             grant = session.acquire(self.name(name), "WAIT", 4000)
             require(isinstance(grant, dict), "the name is not free afterwards: %s" % grant)
             session.call("RELEASE", grant["id"])
-        lab.wait_for(lambda: session.call("STATUS")["sessions"] == 1, 4, "the ends of other sessions")
+        lab.wait_for(lambda: session.call("STATUS")["sessions"] == 1, 10, "the ends of other sessions")
         session.close()
 
 
@@ -107,7 +108,7 @@ def run_waiting(commands):
     process = commands.begin(lab.REDLOCK, "--socket", commands.agent.socket_path, "run", commands.name(),
                              "--", "true")
     try:
-        lab.wait_for(lambda: session.call("STATUS")["waiters"] == 1 or process.poll() is not None, 5,
+        lab.wait_for(lambda: session.call("STATUS")["waiters"] == 1 or process.poll() is not None, 10,
                      "the waiter")
     finally:
         session.call("RELEASE", grant["id"])
@@ -116,7 +117,7 @@ def run_waiting(commands):
 
 
 def acquire_and_release(commands):
-    owner = lab.spawn(["sleep", "3"])  # its end is the end of the lease, whatever fails
+    owner = lab.spawn(["sleep", "60"])  # its end is the end of the lease, whatever fails
     try:
         commands.redlock("acquire", "--for", str(owner.pid), commands.name())
         commands.redlock("release", commands.name())
@@ -209,7 +210,7 @@ def hold(commands):
     process = commands.begin(lab.REDLOCK, "--socket", commands.agent.socket_path, "hold", commands.name())
     session = commands.agent.client(3)
     try:
-        lab.wait_for(lambda: session.call("LEADER", commands.name()) or process.poll() is not None, 2,
+        lab.wait_for(lambda: session.call("LEADER", commands.name()) or process.poll() is not None, 5,
                      "the lease")
     except TimeoutError:
         raise Refused("a service that waits for memory")
