@@ -47,7 +47,7 @@ class Connection:
 def live(number, started):
     try:
         connection = Connection()
-        ids = [connection.call("ACQUIRE", "held-%d-%d" % (number, i), "TTL", ttl_ms)[1]
+        ids = [connection.call("ACQUIRE", "held-%d-%d" % (number, i), "TTL", ttl_ms, "WAIT", 30000)[1]
                for i in range(n_leases)]
         started.release()
         turn = 0

@@ -81,10 +81,10 @@ class Machine:
             start_new_session=True)
         lab._ends.insert(0, self.crash)
         lab.on_failure(self.journal)
-        self.pid = lab.wait_for(self._first_process, 30, "the container's first process")
+        self.pid = lab.wait_for(self._first_process, 120, "the container's first process")
         if network:
             network.plug(self.port, self.pid, self.command())
-        lab.wait_for(self._is_up, 30, "the end of its boot")
+        lab.wait_for(self._is_up, 120, "the end of its boot")
 
     def _first_process(self):
         try:
@@ -120,7 +120,7 @@ class Machine:
         """A client of the machine acquires the lease, and keeps the connection past the lease's max-hold."""
         client = lab.spawn(self.command("redis-cli", "-s", "/run/redlockd/redlockd.sock"),
                            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        client.stdin.write(b"ACQUIRE %s MAXHOLD 1000\n" % name.encode())
+        client.stdin.write(b"ACQUIRE %s MAXHOLD 1000 WAIT 10000\n" % name.encode())
         client.stdin.flush()
         return client
 
