@@ -17,7 +17,7 @@ def remove_group(group):
             file.write("1")
     except OSError:
         return
-    for _ in range(200):
+    for _ in range(500):
         subprocess.run(["find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"],
                        capture_output=True)
         if not os.path.exists(group):
@@ -31,7 +31,11 @@ def sweep(pid, directory):
             remove_group(group)
     for path in glob.glob("/run/netns/redlock-%d-*" % pid):
         subprocess.run(["ip", "netns", "del", os.path.basename(path)], capture_output=True)
-    shutil.rmtree(directory, ignore_errors=True)
+    for _ in range(500):  # a process that is about to end may write once more
+        shutil.rmtree(directory, ignore_errors=True)
+        if not os.path.exists(directory):
+            return
+        time.sleep(0.02)
 
 
 def watch(directory):
