@@ -149,8 +149,8 @@ class Faults:
         """Popen signals no process that has taken over a pid."""
         if what in self.world.stops.open or process.poll() is not None:
             return False
+        self.world.stops.begin(what)  # before the signal: this process may be delayed in between
         process.send_signal(signal.SIGSTOP)
-        self.world.stops.begin(what)
 
         def cont():
             process.send_signal(signal.SIGCONT)

@@ -36,6 +36,7 @@ SETTINGS = [
 MAX_TTL_S = 4
 STRAY_S = 2 * MAX_TTL_S + 2  # until keys of unfinished releases have expired
 METRONOME_S = 0.02
+CPU_S = 0.06
 
 
 class Client:
@@ -183,7 +184,7 @@ def test_names_are_free():
     for agent in world.agents:
         client = agent.client()
         for name in ("soak-0", "soak-3"):
-            grant = client.acquire(name, "WAIT", 1000 * MAX_TTL_S)
+            grant = client.acquire(name, "WAIT", 1000 * STRAY_S)
             ok(isinstance(grant, dict), "agent %d acquires %s (%s)" % (
                 world.agents.index(agent), name, grant if isinstance(grant, Exception) else "token"))
             if isinstance(grant, dict):
@@ -196,23 +197,35 @@ def stray_keys():
                    if not key.startswith("redlockd:")})
 
 
+def idle_cpu():
+    """CPU seconds of each agent in two seconds without requests. One such time may contain other work, such
+    as the end of connections."""
+    least = [float("inf")] * len(world.agents)
+    for _ in range(4):
+        begun = [figures(agent)[2] for agent in world.agents]
+        time.sleep(2)  # to measure, not to wait
+        least = [min(used, figures(agent)[2] - cpu) for used, agent, cpu in zip(least, world.agents, begun)]
+        if max(least) <= CPU_S * lab.SCALE:
+            break
+    return least
+
+
 def test_leftovers():
     try:
         lab.wait_for(lambda: not stray_keys(), STRAY_S, "the end of all keys")
     except TimeoutError:
         pass
     equal(stray_keys()[:10], [], "the nodes have no key of a lease that has ended")
-    begun = [figures(agent) for agent in world.agents]
-    time.sleep(2)  # to measure, not to wait
+    used = idle_cpu()
     for i, agent in enumerate(world.agents):
-        fds, memory, cpu = figures(agent)
+        fds, memory, _ = figures(agent)
         note("agent %d: %d descriptors (%d at the start), %.1f MB (%.1f), %.1f %% CPU when idle" % (
-            i, fds, before[i][0], memory / 1e6, before[i][1] / 1e6, (cpu - begun[i][2]) * 50))
+            i, fds, before[i][0], memory / 1e6, before[i][1] / 1e6, used[i] * 50))
         subscriptions = agent.keepers * len(world.nodes)  # from each first waiter on
         ok(fds <= before[i][0] + subscriptions + 2, "agent %d has no more descriptors than at its start" % i)
         ok(memory <= before[i][1] + 32e6,
            "its memory is at most 32 MB above that at its start: what a thousand sessions of a flood leave")
-        ok(cpu - begun[i][2] <= 0.06 * lab.SCALE, "an agent without requests uses little CPU")
+        ok(used[i] <= CPU_S * lab.SCALE, "an agent without requests uses little CPU")
 
 
 main(set_up, test_load, test_record, test_names_are_free, test_leftovers)
