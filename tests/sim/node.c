@@ -371,6 +371,7 @@ static enum token_verdict judge_token(struct sim_node *node, unsigned name,
 static void set_key(struct sim_node *node, unsigned name, const struct sim_request *request) {
     note_key(name);
     node->data.keys[name].set = true;
+    node->data.keys[name].released_before = node->data.keys[name].released;
     node->data.keys[name].released = false;
     memcpy(node->data.keys[name].secret, request->secret, SECRET_BYTES);
     node->data.keys[name].owner = request->owner;
@@ -467,7 +468,8 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         clients_check_deletion(name, &node->data.keys[name]);
         note_key(name);
         node->data.keys[name].set = false;
-        node->data.keys[name].released = true;
+        /* A failed attempt's release frees no name: the holder's key had expired before the attempt. */
+        node->data.keys[name].released = !request->quiet || node->data.keys[name].released_before;
         if (!request->quiet)
             pubsub_publish(node, name);
         return VOTE_YES;

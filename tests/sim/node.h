@@ -28,11 +28,12 @@ struct node_data {
         uint8_t secret[SECRET_BYTES];
         uint32_t owner;
         struct sim_tail tail;
-        int64_t expires_ns; /* by the node's clock */
-        int64_t token;      /* the largest accepted token; 0: none */
-        int64_t own_token;  /* the holder's, behind it */
-        bool released;      /* released, and not set since */
-        bool late;          /* its last request was executed a ttl after it was sent, or later */
+        int64_t expires_ns;   /* by the node's clock */
+        int64_t token;        /* the largest accepted token; 0: none */
+        int64_t own_token;    /* the holder's, behind it */
+        bool released;        /* released, and not set since */
+        bool released_before; /* the same, of the last set */
+        bool late;            /* its last request was executed a ttl after it was sent, or later */
     } keys[SIM_NAMES];
     struct {
         uint8_t lease[SECRET_LEASE_BYTES];
