@@ -5,9 +5,11 @@ import atexit
 import ctypes
 import hashlib
 import os
+import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +28,7 @@ REDLOCKD = os.path.join(BUILD, "agent", "redlockd")
 REDLOCK = os.path.join(BUILD, "client-lib", "redlock")
 SERVER = os.environ.get("REDLOCK_TEST_SERVER", "redis-server")  # or "valkey-server"
 PR_SET_PDEATHSIG = 1
+SO_TIMESTAMPNS = 35  # socket(7)
 
 directory = tempfile.mkdtemp(prefix="redlock-test-")
 leftovers.watch(directory)
@@ -62,6 +65,22 @@ def wait_for(condition, seconds=10, what="a condition"):
         if now() > until:
             raise TimeoutError("%s: not within %g s" % (what, seconds * SCALE))
         time.sleep(0.002)
+
+
+def when(condition, since, seconds=20, what="a condition"):
+    """Waits until the condition holds, which it did not at the instant `since`. Returns when it was last
+    seen not to hold, and first seen to: that began in between, however late this process looks."""
+    before = since
+
+    def holds():
+        nonlocal before
+        at = now()
+        if condition():
+            return True
+        before = at
+        return False
+    wait_for(holds, seconds, what)
+    return before, now()
 
 
 def spawn(arguments, **options):
@@ -149,13 +168,24 @@ class Node:
         return "unix:" + self.socket_path
 
 
+def free_port():
+    """None of those that the kernel chooses: one of them may become another socket's until it is used, also
+    that of a connection to the port itself."""
+    while True:
+        port = random.randrange(12000, 32000)
+        with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
 class TcpNode(Node):
     """The agent uses the port; the Unix socket is the test's."""
 
     def __init__(self, name, *options, port_option="--port"):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+        self.port = free_port()
         super().__init__(name, "--bind", "127.0.0.1", port_option, str(self.port), *options)
 
     @property
@@ -174,13 +204,20 @@ class Manager:
         self.address = "@" + path("manager") if abstract else path("manager.sock")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.address.replace("@", "\0", 1))
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.environment = dict(os.environ, NOTIFY_SOCKET=self.address)
         self.seen = []
+        self.sent = None  # when the last message was sent, however late it is read
 
     def next(self, seconds=20):
         """The next message as its lines."""
         self.socket.settimeout(seconds * SCALE)
-        self.seen.append(self.socket.recv(4096).decode().split("\n"))
+        message, ancillary, _, _ = self.socket.recvmsg(4096, 256)
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
+                s, ns = struct.unpack("@ll", data)
+                self.sent = now() - (time.time() - s - ns / 1e9)
+        self.seen.append(message.decode().split("\n"))
         return self.seen[-1]
 
     def until(self, text):
@@ -248,13 +285,20 @@ class Agent:
 
     def _let_nodes_vote(self):
         """The agent serves before it has reached its nodes: most tests begin when all nodes that can
-        vote do."""
-        until = now() + SCALE
+        vote do. A node that has had no trouble yet will vote soon; others get a second."""
+        begun = now()
         try:
-            while now() < until and self.status()["voting"] < len(self.nodes):
+            while self.status()["voting"] < len(self.nodes):
+                passed = now() - begun
+                if passed > 10 * SCALE or (passed > SCALE and not self._awaits_nodes()):
+                    break
                 time.sleep(0.002)
         except (OSError, TimeoutError, TypeError):
             pass  # a test of its own
+
+    def _awaits_nodes(self):
+        return any(node["state"] in ("connecting", "probing") and not node["reason"]
+                   for node in self.node_states().values())
 
     def log_text(self):
         with open(self.log_path) as file:
@@ -486,6 +530,21 @@ def granted_after(waiter, since):
 def keys_on(all_nodes, name):
     """The number of nodes that have the key."""
     return sum(node.call("EXISTS", name) for node in all_nodes)
+
+
+def wait_gone(all_nodes, name):
+    """After a release: the reply comes when a majority of the nodes has confirmed it."""
+    wait_for(lambda: keys_on(all_nodes, name) == 0, what="the end of the keys of " + name)
+
+
+def keys_end(all_nodes, name):
+    """The instant at which the last key ends that nobody extends any more: the earliest of several readings,
+    since each one may have come late."""
+    def read(node):
+        left_ms = node.call("PTTL", name)
+        return now() + left_ms / 1000
+
+    return max(min(read(node) for _ in range(5)) for node in all_nodes)
 
 
 def median(values):
