@@ -228,6 +228,13 @@ def in_group(group):
             yield fields[0]
 
 
+def runs(group, name):
+    """Whether a process of this group runs this program."""
+    return any(contents("/proc", pid, "comm") == name + "\n" and
+               contents("/proc", pid, "stat").rpartition(")")[2].split()[2:3] == [str(group)]
+               for pid in filter(str.isdigit, os.listdir("/proc")))
+
+
 def stop_job(terminal):
     """With Ctrl-Z. The shell prompts when its child has stopped; a process of the job that reads from the
     terminal and has not stopped yet takes a byte of what is typed then."""
@@ -366,8 +373,10 @@ def test_programs():
         terminal.prompt()
 
     def timeout(terminal):
-        terminal.line("timeout 0.3 lock bash -c 'trap \"echo term\" TERM; sleep 60 & wait; echo end'; "
+        terminal.line("timeout 60 lock bash -c 'trap \"echo term\" TERM; sleep 61 & wait; echo end'; "
                       "echo status $?")
+        lab.wait_for(lambda: runs(os.tcgetpgrp(terminal.fd), "sleep"), what="the command")
+        os.kill(os.tcgetpgrp(terminal.fd), signal.SIGALRM)  # the time has passed
         terminal.expect("end\r\n")
         if "status 124" not in terminal.text:
             terminal.expect("status 124")
