@@ -30,12 +30,6 @@ BUSY_MACHINE = {"Redlock" + name for name in ("LoopLag", "NodeSlow", "Extensions
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 def read(path):
     with open(path) as file:
         return file.read()
@@ -86,8 +80,8 @@ def lag_of(thread):
 
 
 def test_text():
-    for number in range(HELD):
-        load.acquire("metrics-%d" % number)
+    for number in range(HELD):  # long enough for pauses of the machine
+        assert "id" in load.acquire("metrics-%d" % number, "TTL", 5000, "WAIT", 10000)
     begins(load.acquire("metrics-0"), "BUSY", "a rejection")
     lab.wait_for(lambda: agent.status()["extensions"] >= HELD, what="extensions")
     for thread in ("front", "keeper-0", "keeper-1"):
@@ -124,7 +118,7 @@ def test_text():
 # --- HTTP ---
 
 def start_program(path):
-    port = free_port()
+    port = lab.free_port()
     process = lab.spawn([PROGRAM, "--socket", path, "--listen", "127.0.0.1:%d" % port])
 
     def answers():
@@ -188,6 +182,14 @@ def test_http_stopped_agent():
     stuck.terminate()
 
 
+def is_over(client):
+    """Whether the other end has closed the connection: with data that it has not read, by a reset."""
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def test_http_slow_clients():
     """Clients that keep connections, with a byte now and then."""
     begun = lab.now()
@@ -197,7 +199,7 @@ def test_http_slow_clients():
     for client in others:
         client.sendall(b"GET /metrics HT")
     equal(get(port, "/metrics")[0], 200, "another client gets a place, and its answer")
-    equal(first.recv(1), b"", "the oldest had to go")
+    ok(is_over(first), "the oldest had to go")
     within(lab.now() - begun, 0, 9 * lab.SCALE, "before its time")
 
     def ended():
@@ -205,7 +207,7 @@ def test_http_slow_clients():
             others[-1].sendall(b"E")
         except OSError:
             return True
-        return select.select([others[-1]], [], [], 0.2)[0] and others[-1].recv(1) == b""
+        return select.select([others[-1]], [], [], 0.2)[0] and is_over(others[-1])
     lab.wait_for(ended, 20, "the end of one that sends a byte now and then")
     within(lab.now() - begun, 9, 15 * lab.SCALE, "seconds until it has to go, too")
     equal(get(port, "/metrics")[0], 200, "and others are served")
@@ -229,7 +231,7 @@ class Prometheus:
                        "rule_files": ["rules.yml"],
                        "scrape_configs": [{"job_name": "redlock", "static_configs": [
                            {"targets": ["127.0.0.1:%d" % target]}]}]}, file)
-        self.port = free_port()
+        self.port = lab.free_port()
         self.log = os.path.join(directory, "log")
         self.process = lab.spawn(
             ["prometheus", "--config.file", os.path.join(directory, "prometheus.yml"), "--storage.tsdb.path",
@@ -268,16 +270,21 @@ def test_prometheus():
     prometheus = Prometheus(port)
     lab.wait_for(lambda: [one for one in prometheus.query("redlock_extensions_total[1m]")
                           if len(one["values"]) >= 3], 20, "three scrapes")
-    equal([one["value"][1] for one in prometheus.query("up")], ["1"], "Prometheus scrapes it")
+    # A scrape that took more than a second, on a busy machine, leaves no data for a second.
+    lab.wait_for(lambda: [one["value"][1] for one in prometheus.query("up")] == ["1"], what="a scrape")
+    ok(True, "Prometheus scrapes it")
     for title, query in dashboard_queries():
-        if not prometheus.query(query):
-            ok(False, "the panel '%s' has data: %s" % (title, query))
+        lab.wait_for(lambda: prometheus.query(query), what="data of the panel '%s': %s" % (title, query))
     ok(True, "each query of the dashboard returns data")
     names = {name for expr in re.findall(r"(?m)^        expr: .*(?:\n          .*)*", read(RULES))
              for name in re.findall(r"\bredlock_\w+|\bup\b", re.sub(r'\{[^}]*\}', "", expr))}
-    equal([name for name in sorted(names) if not prometheus.query(name)], [],
-          "each metric of the alerts has data (%d metrics)" % len(names))
-    equal(prometheus.firing() - BUSY_MACHINE, set(), "no alert is on in a healthy fleet")
+    for name in sorted(names):
+        lab.wait_for(lambda: prometheus.query(name), what="data of " + name)
+    ok(len(names) > 10, "each metric of the alerts has data (%d metrics)" % len(names))
+    firing = prometheus.firing() - BUSY_MACHINE
+    if prometheus.query("min_over_time(up[5m]) == 0"):
+        firing -= {"RedlockAgentDown"}  # for a scrape that took too long
+    equal(firing, set(), "no alert is on in a healthy fleet")
 
 
 class Alerts:
@@ -329,7 +336,7 @@ def cause_alerts_of_holders(alerts):
         os.seteuid(0)
         taken = 0
         while user_share("max_leases") < 0.85:
-            taken += "id" in user.acquire("nobodys-%d" % taken, "TTL", 10000, "WAIT", 5000)
+            taken += isinstance(user.acquire("nobodys-%d" % taken, "TTL", 10000, "WAIT", 5000), dict)
         alerts.on("RedlockUserNearLimit")
         user.close()
     else:
@@ -396,7 +403,7 @@ def cause_alerts_of_failures(alerts):
     agent.start()
     alerts.on("RedlockAgentRestarted")
     lab.wait_for(lambda: not prometheus.firing() & {"RedlockAgentDown", "RedlockNoQuorum",
-                                                    "RedlockQuorumAtRisk"}, 20, "the end of the alerts")
+                                                    "RedlockQuorumAtRisk"}, 60, "the end of the alerts")
     ok(True, "they end with their cause")
 
 
