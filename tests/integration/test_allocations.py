@@ -132,7 +132,7 @@ def test_other_hosts():
 def test_extensions():
     client = agent.client()
     for number in range(LEASES):
-        client.acquire("extended-%d" % number, "TTL", 1000)
+        client.acquire("extended-%d" % number, "TTL", 3000)
     observer = agent.client(3)  # the same client all the time: a connection costs allocations
 
     def extensions():

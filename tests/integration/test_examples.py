@@ -18,7 +18,8 @@ from tap import begins, equal, main, note, ok, skip
 HOST = socket.gethostname()
 MACHINE = "needs a systemd: tests/systemd/test_examples.py"
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes, 'default_ttl = "%dms"\nhost = "%s"\n' % (2000 * lab.SCALE, HOST))
+agent = lab.Agent(nodes, 'default_ttl = "%dms"\nnode_timeout = "2s"\nhost = "%s"\n' %
+                  (5000 * lab.SCALE, HOST))
 
 # Programs that examples call are replaced by scripts in this directory, which record their arguments.
 BIN = lab.path("bin")
@@ -256,6 +257,7 @@ def ask(text):
 @example("redlock.1", "redlock watch --json scheduler")
 def watch(text):
     program("notify")
+    lab.wait_gone(nodes, "scheduler")  # of the example before
     process = start(text)
 
     def printed():
@@ -294,6 +296,7 @@ def floating_address(text):
 
 @example("redlock.1", "redlock check; redlock nodes")
 def why(text):
+    agent.wait_voting(3)
     said = run(text)
     ok(said.count("voting") >= 3, "the nodes are shown: %s" % said.splitlines()[-1])
 
@@ -434,7 +437,8 @@ def work_in_c(text):
     out, _ = process.communicate(timeout=20 * lab.SCALE)
     equal((process.returncode, out.splitlines()), (0, ["step %d" % step for step in range(10)]),
           "the program waits for its lease, and works under it")
-    ok(not is_held("nightly"), "and releases it")
+    lab.wait_for(lambda: not is_held("nightly"), what="the end of the lease")
+    ok(True, "and releases it")
     process = start(compiled, env=dict(environment(), REDLOCK_SOCKET=at("nowhere")))
     equal((process.communicate(timeout=20 * lab.SCALE)[1], process.returncode),
           ("the agent is not reachable\n", 1), "without an agent the program reports that")
@@ -536,7 +540,7 @@ def use_store(text):
 
 @example("redlock-interop.7", "key_format")
 def keys_of_a_library(text):
-    other = lab.Agent(nodes, text)
+    other = lab.Agent(nodes, text + lab.UNHURRIED)
     for node in nodes:
         node.call("SET", "mutex:deploy", "token", "PX", 60000)
     begins(lab.redlock_run(other, "leader", "deploy")[1], "deploy  token",
@@ -572,6 +576,7 @@ def bless_all(text):
 
 @example("redlock-operations.7", "CRITICAL")
 def monitor(text):
+    agent.wait_voting(3)
     begins(run(text), "OK: ", "with a quorum")
     nodes[0].kill()
     agent.wait_voting(2)
@@ -684,7 +689,7 @@ int main(void) {
 @example("README.md", "> CHECK ")
 def redis_cli(text):
     """The typed lines go to standard input, with the id of the grant."""
-    fresh = lab.Agent(nodes)
+    fresh = lab.Agent(nodes, lab.UNHURRIED)
     command, acquire, rest = text.split("\n", 2)
     process = start(command.replace("/run/redlockd/redlockd.sock", fresh.socket_path), stdin=subprocess.PIPE)
     process.stdin.write(acquire.replace("> ", "") + "\n")
@@ -708,7 +713,8 @@ def redis_py(text):
         return
     given = "work = [3, 2, 1]\nwork_is_left = lambda: bool(work)\nwork_on = lambda: print(work.pop())\n"
     equal(run(given + text, shell=(python, "-c")), "1\n2\n3\n", "redis-py: it works under its lease")
-    ok(not is_held("nightly"), "and releases it")
+    lab.wait_for(lambda: not is_held("nightly"), what="the end of the lease")
+    ok(True, "and releases it")
     holder = hold("nightly")
     process = start(given + text.replace("5000", "200"), shell=(python, "-c"))
     _, errors = process.communicate(timeout=20 * lab.SCALE)

@@ -122,7 +122,8 @@ def test_in_order():
     lab.wait_for(lambda: lab.keys_on(nodes, "order") == 0, what="the end of the keys")
     ok(True, "no key is left")
     client = other.client()
-    ok(lab.as_map(client.acquire("order"))["fence"] > tokens[-1], "another host's token is larger than all")
+    ok(lab.as_map(client.acquire("order", "WAIT", 10000))["fence"] > tokens[-1],
+       "another host's token is larger than all")
     client.close()
     line.close()
 
@@ -334,7 +335,7 @@ def test_overwritten():
     """Another's value in place of the former one is not overwritten."""
     def attempt(i):
         name = "stolen%d" % i
-        line = Line(name, 3, "TTL", 2000)
+        line = Line(name, 3, "TTL", 10000)
         line.release(0)
         line.granted(1)
         line.release(1)

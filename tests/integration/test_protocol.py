@@ -36,12 +36,12 @@ def plain(line):
 
 def fresh_agent():
     """A new agent, whose ids begin anew."""
-    return lab.Agent(nodes, 'host = "web1"', keepers=2)
+    return lab.Agent(nodes, 'host = "web1"\n' + lab.UNHURRIED, keepers=2)
 
 
 def end(agent):
     """The next agent must not find its keys."""
-    lab.wait_for(lambda: agent.status()["leases"] == 0, what="the release of all leases")
+    lab.wait_for(lambda: agent.status()["leases"] == 0, 20, "the release of all leases")
     agent.terminate()
 
 

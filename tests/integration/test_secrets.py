@@ -165,19 +165,24 @@ def wrong_tokens(good):
             ("-".join([version, digits, "ffffffff", *fields[1:]]), ())]
 
 
+def key_on(node, name):
+    """The lock value. The grant comes with a majority: this node may have it later."""
+    return lab.wait_for(lambda: node.call("GET", name), what="the key " + name)
+
+
 def use(agent, nodes):
     """Leases and all ways of RESUME; returns what must not be seen, and the clients that hold leases."""
     client, waiter, other = (agent.client(3) for _ in range(3))
     needles = []
-    kept = client.acquire("kept", "TTL", 60000, "RESUMABLE", "DATA", "public")
-    gone = client.acquire("gone", "TTL", 60000, "RESUMABLE")
+    kept = client.acquire("kept", "TTL", 60000, "RESUMABLE", "DATA", "public", "WAIT", 10000)
+    gone = client.acquire("gone", "TTL", 60000, "RESUMABLE", "WAIT", 10000)
     for name in ("kept", "gone"):
-        needles += forms(nodes[0].call("GET", name))
+        needles += forms(key_on(nodes[0], name))
     needles += [grant["secret"][-16:].encode() for grant in (kept, gone)]
     waiter.send("ACQUIRE", "gone", "TTL", 60000, "WAIT", -1)
     client.call("RELEASE", gone["id"])
     lab.wait_for(lambda: waiter.reply(), what="the hand-off")
-    needles += forms(nodes[0].call("GET", "gone"))
+    needles += forms(key_on(nodes[0], "gone"))
     for token, options in wrong_tokens(kept["secret"]):
         answer = other.call("RESUME", "kept", token, *options)
         ok(isinstance(answer, lab.ReplyError), "RESUME fails: %.60s" % answer)
@@ -337,7 +342,7 @@ def test_library():
     client = lab.spawn(["python3", "-c", CLIENT, library, agent.socket_path], stdin=subprocess.PIPE,
                        stdout=subprocess.PIPE, text=True)
     equal(client.stdout.readline(), "held\n", "a program of libredlock has a lease")
-    needles = forms(nodes[0].call("GET", "library"))[1:]
+    needles = forms(key_on(nodes[0], "library"))[1:]
     equal(len(seen(dump(client), needles)), 2, "and its resume token in memory")
     client.stdin.write("\n")
     client.stdin.flush()

@@ -15,7 +15,7 @@ import lab
 from tap import SCALE, equal, main, ok
 
 nodes = lab.nodes(3)
-agent = lab.Agent(nodes)
+agent = lab.Agent(nodes, lab.UNHURRIED)
 agent.wait_voting(3)
 TOP = [lab.REDLOCK, "--socket", agent.socket_path, "top"]
 ALICE = 20001
@@ -97,6 +97,7 @@ def test_arguments():
 
 def test_other_user():
     """A user without the right `list` sees counts, and of others no lease and no use."""
+    lab.wait_for(lambda: agent.status()["leases"] == 0, what="the end of the leases of before")
     client = agent.client(3)
     client.acquire("secret")
 
