@@ -801,7 +801,7 @@ def test_check_without_release():
         equal((got, errors), (status, "redlock: x: %s\n" % reason),
               "%s at the release: %d" % (answer, status))
         lab.wait_gone(nodes, "x")  # its connection was closed
-    dying = lab.Agent(nodes, 'default_ttl = "4s"\nnode_timeout = "1900ms"')
+    dying = lab.Agent(nodes, 'default_ttl = "8s"\nnode_timeout = "1900ms"')
     status, _, errors = lab.redlock_run(lab.Between(dying, b"RELEASE", dying.kill), "check", "--lease", "y")
     equal(status, 69, "an agent that dies just before the release: 69")
     ok("the agent is not reachable" in errors, errors.strip())

@@ -384,14 +384,14 @@ def test_signal_after_loss():
     stop = "echo stopping >>%s; read -r line <%s; echo stopped >>%s; exit 0" % (log, go, log)
     os.mkfifo(go)
     goes = os.open(go, os.O_RDWR)
-    holder = Holder("--ttl", "10s", "--grace", "5s",
+    holder = Holder("--ttl", "20s", "--grace", "10s",  # after half of which the hook would be killed
                     "--exec-leader",
                     "trap '%s' TERM; touch %s; while :; do sleep 0.01; done" % (stop, traps),
                     "--exec-follower", "echo follower >>" + log, "late-signal", at=victim)
     holder.ready()
     lab.wait_for(lambda: os.path.exists(traps), what="the leader's hook")
     victim.stop()
-    lab.wait_for(lambda: lines() == ["stopping"], 20, "the end of the leader's hook")
+    lab.wait_for(lambda: lines() == ["stopping"], 30, "the end of the leader's hook")
     holder.process.send_signal(signal.SIGTERM)
     lab.wait_for(lambda: not pending(holder.process, signal.SIGTERM), what="the signal's delivery")
     os.write(goes, b"on\n")
