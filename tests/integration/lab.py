@@ -297,7 +297,8 @@ class Agent:
             pass  # a test of its own
 
     def _awaits_nodes(self):
-        return any(node["state"] in ("connecting", "probing") and not node["reason"]
+        return any(node["state"] in ("connecting", "probing") and
+                   node["reason"] in ("", "connected, being examined")
                    for node in self.node_states().values())
 
     def log_text(self):
