@@ -159,6 +159,8 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
                          now_ns - lease->started_ns);
     if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))
         lease->epoch_changed = true;
+    if (lease->state == LEASE_RESUMING && (late || vote->kind == VOTE_EPOCH))
+        lease->epoch_changed = true;
     quorum_answer(&lease->round, node, vote->kind);
     switch ((enum lease_state) lease->state) {
     case LEASE_ACQUIRING:

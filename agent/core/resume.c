@@ -43,6 +43,11 @@ static enum resume_progress report_ended(struct shard *shard, const struct lease
     return report_failed(shard, lease, FAILURE_NOT_HELD, text, error_text_ended(shard, gone(lease), text));
 }
 
+/* A changed epoch is being read: a request that does not wait has one more try then. */
+static bool has_another_try(const struct lease *lease) {
+    return lease->persist || (lease->epoch_changed && !lease->waited_for_nodes);
+}
+
 /* The try proved neither. */
 static enum resume_progress try_failed(struct shard *shard, struct lease *lease, bool timed_out,
                                        instant_ns now_ns) {
@@ -54,9 +59,14 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
         return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
     }
     size_t length = error_text_no_quorum(shard, lease->round.yes | gone(lease), open, text);
-    if (!lease->persist)
+    if (!has_another_try(lease))
         return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
     lease->under_way = false;
+    if (!lease->persist) {
+        lease->waited_for_nodes = true;
+        lease_table_set_due(shard, lease, now_ns + lease_state_node_timeout_ns(lease));
+        return RESUME_OPEN;
+    }
     lease_table_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
     if (lease->reported_failure != 1 + FAILURE_NO_QUORUM)
         shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,
@@ -100,6 +110,7 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = true;
+    lease->epoch_changed = false;
     lease_table_set_due(shard, lease, now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS);
     send_round(shard, lease, operation_of(lease), nodes, now_ns);
     return RESUME_OPEN;

@@ -199,6 +199,44 @@ static void test_tried_again(void) {
     ok(last_report(REPORT_GRANTED), "one round has its majority");
 }
 
+/* Two of three nodes have another epoch than the agent knew. */
+static void meet_changed_epochs(void) {
+    const struct sent sent = *last_sent(OPERATION_ADOPT);
+
+    vote(1, &sent, VOTE_EPOCH);
+    vote(2, &sent, VOTE_EPOCH);
+}
+
+static void test_epoch_changes(void) {
+    shard_harness_begin(3);
+    resume(1, false);
+    meet_changed_epochs();
+    ok(!last_report(REPORT_FAILED), "a RESUME that does not wait is not over while changed epochs are read");
+    node_joins(1);
+    node_joins(2);
+    pass_ms(6);
+    is_int(count_sent(OPERATION_ADOPT), 2, "when the nodes vote again, it has another try");
+    const struct sent second = *last_sent(OPERATION_ADOPT);
+    vote(0, &second, VOTE_YES);
+    vote(1, &second, VOTE_YES);
+    ok(last_report(REPORT_GRANTED), "which resumes the lease");
+
+    shard_harness_begin(3);
+    resume(1, false);
+    meet_changed_epochs();
+    pass_ms(101);
+    ok(failed_with(FAILURE_NO_QUORUM), "if they do not vote again within a node time-out, it fails");
+
+    shard_harness_begin(3);
+    resume(1, false);
+    meet_changed_epochs();
+    node_joins(1);
+    node_joins(2);
+    pass_ms(6);
+    meet_changed_epochs();
+    ok(failed_with(FAILURE_NO_QUORUM), "and if they have changed again");
+}
+
 static struct sent search(void) {
     const struct command command = command_of(COMMAND_SEARCH, 1);
 
@@ -442,6 +480,7 @@ int main(void) {
     test_ended();
     test_out_of_reach();
     test_tried_again();
+    test_epoch_changes();
     test_late_answers_awaited();
     test_patience_ends();
     test_refusing_and_slow();
