@@ -8,7 +8,7 @@
 #include "tap.h"
 #include "app.h"
 
-enum { LEASES = 5, TTL_MS = 8000, LATE_MS = 3000 /* of a busy machine */ };
+enum { LEASES = 5, TTL_MS = 8000, LATE_MS = 1000 /* of a busy machine */ };
 
 /* "kill" or "start". */
 static void agent(const char *what) {
