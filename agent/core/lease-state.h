@@ -42,7 +42,7 @@ struct lease {
     bool abandoned : 1;     /* no more extensions */
     bool unread : 1;        /* abandoned: its client has not read the grant */
     bool met_orphan : 1;    /* in the last attempt */
-    bool epoch_changed : 1; /* in the last attempt */
+    bool epoch_changed : 1; /* in the last attempt, or try to resume */
     bool seen_type : 1;     /* `seen` is a type, not a value */
     bool orphan : 1;        /* releasing: a foreign key (foreign-key.h). The text's tail is all of the value
                                but the random part */

@@ -43,9 +43,18 @@ static enum resume_progress report_ended(struct shard *shard, const struct lease
     return report_failed(shard, lease, FAILURE_NOT_HELD, text, error_text_ended(shard, gone(lease), text));
 }
 
-/* A changed epoch is being read: a request that does not wait has one more try then. */
-static bool has_another_try(const struct lease *lease) {
-    return lease->persist || (lease->epoch_changed && !lease->waited_for_nodes);
+/* Nodes had changed epochs, which are being read now. Without a quorum to ask, the next try waits for these
+ * nodes (attempt_node_back()). As for attempts, there may be several tries, until the front's bound. */
+static enum resume_progress try_again(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    int64_t timeout_ns = lease_state_node_timeout_ns(lease);
+
+    lease->epoch_changed = false;
+    lease->under_way = lease->undecided = false;
+    lease_table_set_due(shard, lease,
+                        shard_has_quorum(shard)
+                            ? now_ns + instant_min(retry_ordinary_ns(shard), timeout_ns / 2)
+                            : instant_max(now_ns, lease->started_ns + 2 * timeout_ns));
+    return RESUME_OPEN;
 }
 
 /* The try proved neither. */
@@ -58,15 +67,12 @@ static enum resume_progress try_failed(struct shard *shard, struct lease *lease,
         static const char held[] = "the lease reached its max_hold";
         return report_failed(shard, lease, FAILURE_NOT_HELD, held, sizeof(held) - 1);
     }
+    if (!lease->persist && lease->epoch_changed)
+        return try_again(shard, lease, now_ns);
     size_t length = error_text_no_quorum(shard, lease->round.yes | gone(lease), open, text);
-    if (!has_another_try(lease))
+    if (!lease->persist)
         return report_failed(shard, lease, FAILURE_NO_QUORUM, text, length);
     lease->under_way = false;
-    if (!lease->persist) {
-        lease->waited_for_nodes = true;
-        lease_table_set_due(shard, lease, now_ns + lease_state_node_timeout_ns(lease));
-        return RESUME_OPEN;
-    }
     lease_table_set_due(shard, lease, now_ns + retry_ordinary_ns(shard));
     if (lease->reported_failure != 1 + FAILURE_NO_QUORUM)
         shard_report(shard, &(struct report){.kind = REPORT_CONTENDED,

@@ -72,8 +72,9 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns since_ns,
                       instant_ns now_ns);
 
-/* A waiting request gets a node's late answer. If the node does not have the attempt's own key, a message
- * that came before the answer is about the holder's, and counts from now on. */
+/* A waiting request gets a node's late answer. Unless the answer shows the attempt's own key there, a
+ * message that came before the answer is taken for the holder's, and counts from now on. (If a cut
+ * connection hides that key, one attempt more is made.) */
 void retry_answered_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
 /* A subscription on the node ended. */
