@@ -250,7 +250,7 @@ def guards(host):
             with open("/proc/%d/comm" % pid) as file:
                 if file.read() == "redlock-guard\n":
                     found.append(pid)
-    except (FileNotFoundError, ProcessLookupError):  # the unit, or a process of it, has just ended
+    except OSError:  # the unit, or a process of it, has just ended, or ends
         pass
     return found
 
