@@ -2,6 +2,7 @@
 with the test."""
 
 import atexit
+import concurrent.futures
 import ctypes
 import hashlib
 import os
@@ -511,11 +512,11 @@ class FakeNode:
         return b"+OK\r\n"
 
 
-def wait_at(agent, name):
-    """A client that waits for the name, the agent's only waiter."""
+def wait_at(agent, name, among=1):
+    """A client that waits for the name, the agent's only waiter or the last of so many."""
     waiter = agent.client()
     waiter.send("ACQUIRE", name, "WAIT", -1)
-    wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
+    wait_for(lambda: agent.status()["waiters"] == among, what="the waiter")
     return waiter
 
 
@@ -526,6 +527,13 @@ def granted_after(waiter, since):
     passed_ms = 1000 * (now() - since)
     waiter.close()
     return passed_ms
+
+
+def at_once(function, arguments):
+    """Calls the function with each of the arguments, each in a thread of its own; returns the results. A
+    process that it spawns would end with the thread."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=len(arguments)) as pool:
+        return list(pool.map(function, arguments))
 
 
 def keys_on(all_nodes, name):

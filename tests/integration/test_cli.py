@@ -350,7 +350,7 @@ def test_quorum_lost():
     first = lab.now()
     runs, over = lab.when(lambda: process.poll() is not None, first, what="the end of the command")
     equal(process.returncode, 125, "then the end: 125")
-    ok(over - first > 1.0 and runs - first < 4.0 + 0.2 * lab.SCALE,
+    ok(over - first > 2.0 and runs - first < 4.0 + 0.2 * lab.SCALE,
        "after the grace, of 4 s (%.1f to %.1f s)" % (runs - first, over - first))
     ok("no quorum" in process.stderr.read().replace("-", " "), "with the reason")
     lab.wait_for(lambda: victim.status()["losses"] == 1, what="the loss in the counters")

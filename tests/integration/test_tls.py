@@ -143,7 +143,7 @@ def test_it_works():
         times.append(lab.now() - begun)
         client.call("RELEASE", grant["id"])
     note("acquire, median of 50: %.2f ms" % (1000 * lab.median(times)))
-    ok(lab.median(times) < 0.5 * lab.SCALE, "leases are granted over TLS")
+    ok(min(times) < 0.05 * lab.SCALE, "leases are granted over TLS")
     grants = [client.acquire("many %d" % i, "TTL", 6000, "DATA", "x" * 500) for i in range(600)]
     before = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] >= before + 1800, seconds=30,

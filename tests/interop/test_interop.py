@@ -40,6 +40,7 @@ class Trial:
         self.agents = fleet.agents[library.key_format]
         # As a user would call it: the library adds its own prefix.
         self.name = library.name_of_lock or "name-%d" % number
+        self.late_ms = None  # of the grant after a killed holder
         self.counts, self.facts = None, {"held by an agent": None, "a node down": "-"}
 
     def worker(self, ttl_ms):
@@ -81,6 +82,7 @@ class Trial:
         self.says(isinstance(grant, dict), "after a killed holder the other side gets the name")
         within(took_ms, 0.9 * KILLED_TTL_MS, KILLED_TTL_MS + 8000 * SCALE,
                "%s: when its key has expired (ms)" % self.library.name)
+        self.late_ms = took_ms - KILLED_TTL_MS
         ours.call("RELEASE", grant["id"])
         ours.close()
 
@@ -187,6 +189,9 @@ def test_libraries():
             ok(False, "%s: %r" % (trial.library.name, error))
         else:
             trial.judge()
+    if not ONLY:
+        late_ms = min((trial.late_ms for trial in trials if trial.late_ms is not None), default=0)
+        ok(late_ms < 1000 * SCALE, "a killed holder's name is free soon (%.0f ms)" % late_ms)
     if not ONLY and all("ours" in (trial.counts or {}) for trial in trials):
         judge_shares(trials)
     if killing.exception():

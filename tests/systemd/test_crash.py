@@ -58,6 +58,7 @@ def stored():
 def test_kills():
     clients = Clients()
     lab.wait_for(lambda: stored() >= CLIENTS + 1, 10, "the connections in the store")
+    loaded = lab.now()
     gaps = []
     for _ in range(20):
         pid = main_pid()
@@ -65,6 +66,7 @@ def test_kills():
         host.must("kill", "-KILL", str(pid))
         wait_replaced(pid)
         gaps.append(lab.now() - begun)
+    lab.wait_for(lambda: lab.now() > loaded + 10.5, 15, "the end of leases that were not extended")
     seen = clients.end()
     equal(seen["problems"], [],
           "20 times kill -9 with %d leases on %d connections: no lease is lost, no connection is closed" % (
@@ -72,7 +74,7 @@ def test_kills():
     ok(seen["answers"] > 1000, "under load (%d answers)" % seen["answers"])
     note("the longest wait for an answer: %.0f ms, for %s" % (seen["longest_ms"], seen["longest"]))
     note("from kill to active %.0f ms (median), %.0f at most" % (sorted(gaps)[10] * 1000, max(gaps) * 1000))
-    within(seen["longest_ms"], 0, 10000 * lab.SCALE, "the longest wait for an answer, in ms")
+    within(seen["longest_ms"], 0, 8000 * lab.SCALE, "the longest wait for an answer, in ms")
     said = host.must("journalctl", "--no-pager", "-u", "redlockd.service")
     equal(said.count("%d connections with " % CLIENTS) >= 19, True,
           "each agent logs the adopted connections")
