@@ -20,7 +20,7 @@
 #define is(got, want) is_int(got, want, #got " is " #want)
 
 enum {
-    BRIEF_MS = 4000, /* a ttl whose end a test awaits */
+    BRIEF_MS = 2500, /* a ttl whose end a test awaits */
     LATE_MS = 1000,  /* of a busy machine */
 };
 

@@ -8,7 +8,7 @@
 #include "tap.h"
 #include "app.h"
 
-enum { LEASES = 5, TTL_MS = 8000, LATE_MS = 1000 /* of a busy machine */ };
+enum { LEASES = 5, TTL_MS = 5000, LATE_MS = 1000 /* of a busy machine */ };
 
 /* "kill" or "start". */
 static void agent(const char *what) {
@@ -91,7 +91,7 @@ static void test_event_loop(void) {
 static void test_agent_stays_away(void) {
     struct events events;
     struct redlock *loop = loop_new(&events), *waiter = NULL;
-    struct redlock_options options = options_of(TTL_MS, 0), waiting_options = options_of(TTL_MS, -1);
+    struct redlock_options options = options_of(3000, 0), waiting_options = options_of(TTL_MS, -1);
     struct redlock_lease *lease = NULL, *waiting = NULL, *impatient = NULL;
     struct events waiter_heard;
 

@@ -365,6 +365,8 @@ def test_quorum_lost():
 
 
 def test_max_hold():
+    bounded = lab.Agent(nodes, 'max_hold = "5s"\ndefault_ttl = "4s"\nnode_timeout = "1900ms"\n')
+    bounded_run = lab.redlock(bounded, "run", "bounded", "--", "sleep", "100")
     status, _, errors = lab.redlock_run(agent, "run", "--max-hold", "5s", "-t", "4s", "--grace", ".3",
                                         "longest", "--", "sleep", "100")
     equal(status, 125, "--max-hold ends the command: 125")
@@ -374,9 +376,8 @@ def test_max_hold():
     equal((status, errors),
           (125, "redlock: shortest: held for 1000 ms, as long as --max-hold allows: stopping the command\n"),
           "also when that is shorter than the ttl")
-    bounded = lab.Agent(nodes, 'max_hold = "5s"\ndefault_ttl = "4s"\nnode_timeout = "1900ms"\n')
-    status, _, errors = lab.redlock_run(bounded, "run", "bounded", "--", "sleep", "100")
-    equal(status, 125, "the agent's max_hold: 125")
+    _, errors = bounded_run.communicate(timeout=20 * lab.SCALE)
+    equal(bounded_run.returncode, 125, "the agent's max_hold: 125")
     ok("held for as long as the agent's max_hold allows" in errors, errors.strip())
     bounded.terminate()
 
@@ -835,7 +836,8 @@ def check_history_of_a_queue(own):
 def test_history():
     """Why did it take so long, and why was it lost?"""
     three = lab.nodes(3)
-    own = lab.Agent(three, 'default_ttl = "%dms"\nnode_timeout = "1s"\nquarantine = no' % (4000 * lab.SCALE))
+    own = lab.Agent(three, 'default_ttl = "%dms"\nnode_timeout = "1s"\nquarantine = no' %
+                    (4000 * min(lab.SCALE, 2)))
     own.wait_voting(3)
     three[2].call("SET", "job", "somebody", "PX", 60000)
     client = own.client(3)

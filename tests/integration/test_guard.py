@@ -126,7 +126,7 @@ def test_lost():
     reader, writer = full_pipe()
     commands = []
     for name, errors in ("loss", subprocess.PIPE), ("stuck", writer):
-        process = lab.spawn([lab.REDLOCK, "--socket", own.socket_path, "run", "-t", "15s", name, "-c",
+        process = lab.spawn([lab.REDLOCK, "--socket", own.socket_path, "run", "-t", "10s", name, "-c",
                              "trap '' TERM; " + WORKERS], text=True, stdout=subprocess.PIPE, stderr=errors)
         commands.append((name, process, [int(process.stdout.readline()) for _ in range(4)]))
     os.close(writer)

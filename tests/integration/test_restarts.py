@@ -32,7 +32,7 @@ def follow(process):
 
 def run_survives():
     """A command under `redlock run`, across two kills of the agent; whether it and a waiting one succeed."""
-    process = lab.redlock(agent, "run", "-t", "8s", "kept", "--", "sh", "-c",
+    process = lab.redlock(agent, "run", "-t", "5s", "kept", "--", "sh", "-c",
                           "echo $$; read line; echo $$ again", stdin=subprocess.PIPE)
     pid = process.stdout.readline()
     waiting = lab.redlock(agent, "run", "-w", "60s", "kept", "--", "true")
