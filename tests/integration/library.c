@@ -459,10 +459,11 @@ static void test_killed_agent(void) {
     is(redlock_acquire_async(loop, "watched too", &options, &watched), REDLOCK_OK);
     (void) dispatch_until(loop, &events.granted, 1);
     (void) kill(agent_pid, SIGKILL);
+    ok(dispatch_until(loop, &events.at_risk, 1),
+       "the lease is reported at risk"); /* its sockets are closed */
     redlock_set_answer_timeout(connection, 100);
     is(redlock_check(lease), REDLOCK_AGENT_AWAY);
     ok(redlock_remaining_ns(lease) > 0, "the lease is valid until its deadline");
-    ok(dispatch_until(loop, &events.at_risk, 1), "the lease is reported at risk");
     ok(events.lost == 0 && redlock_remaining_ns(watched) > 0, "while still valid");
     is_string(events.reason, "agent-away", "with the reason");
     ok(dispatch_until(loop, &events.lost, 1), "then the lease is lost");

@@ -123,13 +123,13 @@ static void repeat_later(const struct event *event) {
     sim_counts.repeats++;
 }
 
-/* The request may have set the key a ttl after it was sent: its agent no longer counts on that. */
+/* The request may have set the key half a ttl after it was sent: its agent no longer counts on that. */
 static void note_late(struct sim_key *key, const struct sim_request *request, const struct event *call) {
     bool has_set = request->operation != OPERATION_RELEASE && request->operation != OPERATION_QUERY &&
                    memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
 
     if (has_set)
-        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS;
+        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS / 2;
 }
 
 /* All of the agent's names in order, and nothing in between. */
