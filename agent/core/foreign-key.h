@@ -9,7 +9,9 @@
  * client's RESUME that a former process sent may reach a node late, after the client has resumed the lease
  * elsewhere with the same resume token: then the key of a valid lease has that process's value. So the keys
  * of a process that ever sent a RESUME are left to their ttl, and so are those of processes whose leases the
- * ledger had no room for (`spared`). */
+ * ledger had no room for (`spared`). A node that was out of reach since the restart may have the former
+ * value of a lease that was lost here since, and whose holder may rely on the lease yet: so no orphan is
+ * deleted before the deadline of a lost lease. */
 #pragma once
 
 #include <stdbool.h>

@@ -85,6 +85,8 @@ void held_lease_lose(struct shard *shard, struct lease *lease, enum reason reaso
         release_begin(shard, lease, now_ns);
         return;
     }
+    /* A node that was out of reach since a restart may have the former process's value of this lease. */
+    shard->predecessors.from_ns = instant_max(shard->predecessors.from_ns, keep_until_ns);
     lease_table_enter(shard, lease, LEASE_LOST);
     lease_table_set_due(shard, lease, keep_until_ns);
 }

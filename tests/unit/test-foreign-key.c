@@ -230,7 +230,38 @@ static void test_held(void) {
     is_int(harness.foreign, 1, "another's is reported");
 }
 
+static unsigned count_orphans(void) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < harness.n_sends; i++)
+        count += harness.sends[i].operation == OPERATION_RELEASE && harness.sends[i].orphan;
+    return count;
+}
+
+/* A lease of the former process goes on here, but one node was out of reach, and has its former value. */
+static void test_lost(void) {
+    char value[2 * SECRET_BYTES + sizeof(REST)];
+
+    shard_harness_begin(3);
+    succeed(0);
+    hold(1);
+    const struct sent extension = pass_to_extension();
+    for (unsigned i = 0; i < SECRET_BYTES; i++)
+        (void) sprintf(value + 2 * i, "%02x", extension.secret[i]);
+    memcpy(value + 2 * SECRET_BYTES, REST, sizeof(REST));
+    meet(0, &extension, "somebody");
+    meet(1, &extension, value);
+    is_int(last_report(REPORT_LOST)->reason, REASON_TAKEN, "a lease is lost");
+    contend(2, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    meet(0, &sent, "somebody");
+    meet(1, &sent, value);
+    is_int(count_orphans(), 0,
+           "rule 8: the next attempt deletes no former key of it while its holder may rely on it");
+}
+
 int main(void) {
+    test_lost();
     test_deleted();
     test_earlier_process();
     test_spared();
