@@ -132,7 +132,7 @@ static node_set examined_nodes(const struct shard *shard, instant_ns started_ns)
 }
 
 /* True if these nodes may make the next extension succeed, in a round trip or two: all leases of a fleet
- * meet a changed epoch at times. The holder has time enough until half of the ttl is left. */
+ * meet a changed epoch at times. If the next round fails, too, half of the ttl is left to the holder. */
 static bool may_pass(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     const struct quorum_round *round = &lease->round;
     node_set possible = round->yes | round->asked | examined_nodes(shard, lease->started_ns);
@@ -140,7 +140,9 @@ static bool may_pass(const struct shard *shard, const struct lease *lease, insta
     if (round->asked != 0 && now_ns - lease->started_ns >= lease_state_node_timeout_ns(lease))
         return false; /* others are silent */
     possible &= (node_set) ~(round->foreign | round->refused | round->repaired);
-    return lease->deadline_ns - now_ns > lease_state_ttl_ns(lease) / 2 && shard_is_majority(shard, possible);
+    instant_ns next_end_ns = lease->extend_ns + lease_state_node_timeout_ns(lease);
+    return lease->deadline_ns - next_end_ns > lease_state_ttl_ns(lease) / 2 &&
+           shard_is_majority(shard, possible);
 }
 
 static void extension_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -148,8 +150,6 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
 
     shard->counters.extensions_failed++;
     lease->under_way = false; /* late answers still count, until the next round */
-    if (!may_pass(shard, lease, now_ns))
-        put_at_risk(shard, lease, REASON_NO_QUORUM);
     if (lease->round.repaired != 0) {
         delay_ns = NS_PER_MS; /* the keys exist again: the next round counts them */
     } else {
@@ -159,6 +159,8 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
     if (lease->failures < UINT8_MAX)
         lease->failures++;
     lease->extend_ns = now_ns + delay_ns;
+    if (!may_pass(shard, lease, now_ns))
+        put_at_risk(shard, lease, REASON_NO_QUORUM);
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
 }
 

@@ -159,6 +159,25 @@ static void test_epoch_changes(void) {
     is_int(count_reports(REPORT_AT_RISK), 1, "then the lease is at risk");
 }
 
+/* Each round meets epochs that have changed again. */
+static void test_epochs_keep_changing(void) {
+    struct probe amended = blessed_node;
+    struct sent sent = meet_changed_epochs();
+
+    while (!last_report(REPORT_AT_RISK)) {
+        harness.n_sends = 0;
+        amended.generation++;
+        vote(2, &sent, VOTE_YES);
+        node_trust_probed(&harness.shard, 0, &amended, harness.now_ns);
+        node_trust_probed(&harness.shard, 1, &amended, harness.now_ns);
+        sent = pass_to_extension();
+        vote(0, &sent, VOTE_EPOCH);
+        vote(1, &sent, VOTE_EPOCH);
+    }
+    ok(last_report(REPORT_GRANTED)->deadline_ns - harness.now_ns > 5000 * NS_PER_MS,
+       "the holder gets at-risk with more than half of the ttl left");
+}
+
 static void test_expiry(void) {
     shard_harness_begin(3);
     hold(1);
@@ -487,6 +506,7 @@ int main(void) {
     test_extended_late(12800);
     test_extension_fails();
     test_epoch_changes();
+    test_epochs_keep_changing();
     test_expiry();
     test_node_is_back();
     test_late_extension();
