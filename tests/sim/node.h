@@ -33,7 +33,7 @@ struct node_data {
         int64_t own_token;    /* the holder's, behind it */
         bool released;        /* released, and not set since */
         bool released_before; /* the same, of the last set */
-        bool late;            /* its last request was executed half a ttl after it was sent, or later */
+        bool late;            /* its last request came late: see note_late() */
     } keys[SIM_NAMES];
     struct {
         uint8_t lease[SECRET_LEASE_BYTES];

@@ -44,7 +44,8 @@ static bool with_blessings;   /* from the start on */
 static bool with_unlike_ttls; /* agents have different max_ttls */
 static bool with_careless;    /* one agent has no quarantine */
 static bool same_names;       /* where sets differ: of the nodes that replace each other */
-bool sim_steps;               /* clocks are set; then no agent is killed */
+static uint8_t replaced[SIM_NAMES][SECRET_BYTES]; /* the value that each name's last refresh replaced */
+bool sim_steps;                                   /* clocks are set; then no agent is killed */
 bool sim_hosts_halt;
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
      sim_tokens_agree;
@@ -123,13 +124,18 @@ static void repeat_later(const struct event *event) {
     sim_counts.repeats++;
 }
 
-/* The request may have set the key half a ttl after it was sent: its agent no longer counts on that. */
-static void note_late(struct sim_key *key, const struct sim_request *request, const struct event *call) {
+/* The request may have set the key a ttl after it was sent: its agent no longer counts on that. Or it has
+ * given the key a value that another node's key had before, and that was replaced there. */
+static void note_late(unsigned name, struct sim_key *key, const struct sim_request *request,
+                      const struct event *call) {
     bool has_set = request->operation != OPERATION_RELEASE && request->operation != OPERATION_QUERY &&
                    memcmp(key->secret, request->secret, SECRET_BYTES) == 0;
 
+    if (request->operation == OPERATION_REFRESH && request->has_former)
+        memcpy(replaced[name], request->former, SECRET_BYTES);
     if (has_set)
-        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS / 2;
+        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS ||
+                    memcmp(replaced[name], request->secret, SECRET_BYTES) == 0;
 }
 
 /* All of the agent's names in order, and nothing in between. */
@@ -154,7 +160,7 @@ static void execute(struct sim_node *node, const struct event *call, struct even
         ret->as.answer.replies[i] = node_execute(node, asked->names[i], &request);
         if (ret->as.answer.replies[i].kind == VOTE_REPAIRED)
             released_set_again(call->agent, (unsigned) (node - sim_nodes), &request, call->true_sent_ns);
-        note_late(&node->data.keys[asked->names[i]], &request, call);
+        note_late(asked->names[i], &node->data.keys[asked->names[i]], &request, call);
         if (request.operation != OPERATION_RAISE && request.operation != OPERATION_RELEASE &&
             (ret->as.answer.replies[i].kind == VOTE_YES || ret->as.answer.replies[i].kind == VOTE_REPAIRED))
             trust_voted(call->agent, (unsigned) (node - sim_nodes), call->true_sent_ns);
@@ -319,6 +325,7 @@ static void begin(void) {
     sim_n_nodes = node_counts[pick(0, 7)];
     sim_last_blessed = 0;
     sim_blessed = 0;
+    memset(replaced, 0, sizeof(replaced));
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
     with_unlike_ttls = chance(50);
     with_careless = chance(20);

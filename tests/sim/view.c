@@ -71,7 +71,7 @@ bool view_was_restarted(const struct view *view) {
 }
 
 bool view_is_short(const struct view *view) {
-    return view->terms.ttl_ms < 2 * RISK_DIVISOR * MAIL_MS || view->late;
+    return view->terms.ttl_ms < RISK_DIVISOR * MAIL_MS || view->late;
 }
 
 /* A late request may have given a node the lease's former value again, which its agent does not know. */
