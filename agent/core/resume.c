@@ -48,7 +48,6 @@ static enum resume_progress report_ended(struct shard *shard, const struct lease
 static enum resume_progress try_again(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     int64_t timeout_ns = lease_state_node_timeout_ns(lease);
 
-    lease->epoch_changed = false;
     lease->under_way = lease->undecided = false;
     lease_table_set_due(shard, lease,
                         shard_has_quorum(shard)
@@ -101,6 +100,7 @@ static enum operation operation_of(const struct lease *lease) {
 static enum resume_progress try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
 
+    lease->epoch_changed = false;
     if (!shard_is_majority(shard, nodes)) {
         if (!lease->waited_for_nodes && shard_may_gain_quorum(shard)) {
             lease->waited_for_nodes = true;
@@ -116,7 +116,6 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = true;
-    lease->epoch_changed = false;
     lease_table_set_due(shard, lease, now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS);
     send_round(shard, lease, operation_of(lease), nodes, now_ns);
     return RESUME_OPEN;

@@ -41,7 +41,10 @@ NO_TURNS = ("agent/local/handoff.c",
 # epoch that requests of the same turn carry although it is not trusted (test_trust.py; seeds 1124187 and
 # 1199300 here). Nor, since a search awaits late answers, a search that takes a lease from another agent
 # (test-resume.c), and the end of the former holder's max_hold that the next holder gets (test-handoff.c).
-# Nor a lost lease that counts as handed off in the ledger (test-recovery.c).
+# Nor a lost lease that counts as handed off in the ledger (test-recovery.c), an orphan that is deleted
+# before the deadline of a lost lease (test-foreign-key.c; seed 1932691), a RESUME that fails at once for
+# changed epochs (test-resume.c; 1891061), and a message that counts after no late answer but that with
+# the holder's value (test-woken-lease.c; 1520981).
 MUTATIONS = [
     ("half of the nodes is a quorum", "agent/core/quorum.h", "nodes / 2 + 1", "(nodes + 1) / 2"),
     ("validity without the allowance for clock drift", "agent/core/validity.h",

@@ -238,6 +238,17 @@ static unsigned count_orphans(void) {
     return count;
 }
 
+static void nodes_answer_releases(void) {
+    unsigned count = harness.n_sends;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct sent sent = harness.sends[i];
+        for (unsigned node = 0; node < 3 && sent.operation == OPERATION_RELEASE; node++)
+            if (sent.nodes & node_set_of(node))
+                vote(node, &sent, VOTE_YES);
+    }
+}
+
 /* A lease of the former process goes on here, but one node was out of reach, and has its former value. */
 static void test_lost(void) {
     char value[2 * SECRET_BYTES + sizeof(REST)];
@@ -245,6 +256,7 @@ static void test_lost(void) {
     shard_harness_begin(3);
     succeed(0);
     hold(1);
+    const instant_ns deadline_ns = last_report(REPORT_GRANTED)->deadline_ns;
     const struct sent extension = pass_to_extension();
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         (void) sprintf(value + 2 * i, "%02x", extension.secret[i]);
@@ -258,6 +270,13 @@ static void test_lost(void) {
     meet(1, &sent, value);
     is_int(count_orphans(), 0,
            "rule 8: the next attempt deletes no former key of it while its holder may rely on it");
+    command(COMMAND_RELEASE, 2);
+    nodes_answer_releases();
+    pass_ms((deadline_ns - harness.now_ns) / NS_PER_MS + 1);
+    nodes_answer_releases();
+    contend(3, true);
+    meet(1, last_sent(OPERATION_ACQUIRE), value);
+    is_int(count_orphans(), 1, "after the deadline an attempt does");
 }
 
 int main(void) {

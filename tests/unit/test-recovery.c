@@ -372,6 +372,16 @@ static void test_shorter_max_ttl(void) {
     is_string(got(0), ":1\r\n", "a lease with a ttl that is not allowed any more can be released");
 }
 
+/* A lease that the next process does not extend, since its max_ttl is shorter; at risk for max_hold. */
+static void hold_too_long_at_risk(void) {
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
+    request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
+                     NULL, harness.now_ns);
+    flush(0);
+}
+
 /* Lost while no agent ran, at risk for another reason before, or closed by the agent. */
 static void test_ends_of_too_long(void) {
     restore_harness_begin();
@@ -383,12 +393,7 @@ static void test_ends_of_too_long(void) {
     ok(has(0, "lost") && has(0, "no-quorum"),
        "a deadline that passes before the restart ends: lost follows");
 
-    restore_harness_begin();
-    finds.max_ttl_ms = 5000;
-    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
-    request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
-                     NULL, harness.now_ns);
-    flush(0);
+    hold_too_long_at_risk();
     replace();
     ok(!has(0, "at-risk"), "at-risk is not repeated when max_hold ends the lease");
     pass_ms(LEFT_MS);
@@ -426,12 +431,7 @@ static void test_unsent_loss(void) {
     ok(has(0, "lost") && has(0, "no-quorum\r\n$65\r\nmax_ttl is shorter"),
        "rule 13: killed before the push is sent: the next process sends it, with its cause");
 
-    restore_harness_begin();
-    finds.max_ttl_ms = 5000;
-    uint64_t id = hold(0, "ACQUIRE job MAXHOLD 9000");
-    request_set_risk(&harness.front.registry, registry_find(&harness.front.registry, id), REASON_MAX_HOLD,
-                     NULL, harness.now_ns);
-    flush(0);
+    hold_too_long_at_risk();
     lose_unsent();
     ok(has(0, "lost") && has(0, "max-hold"), "and with its reason: max-hold,");
 

@@ -199,40 +199,37 @@ static void test_tried_again(void) {
     ok(last_report(REPORT_GRANTED), "one round has its majority");
 }
 
-/* Two of three nodes have another epoch than the agent knew. */
-static void meet_changed_epochs(void) {
+/* A RESUME that does not wait: two of three nodes have another epoch than the agent knew. */
+static void resume_meets_changed_epochs(void) {
+    shard_harness_begin(3);
+    resume(1, false);
     const struct sent sent = *last_sent(OPERATION_ADOPT);
-
     vote(1, &sent, VOTE_EPOCH);
     vote(2, &sent, VOTE_EPOCH);
 }
 
-static void test_epoch_changes(void) {
-    shard_harness_begin(3);
-    resume(1, false);
-    meet_changed_epochs();
-    ok(!last_report(REPORT_FAILED), "a RESUME that does not wait is not over while changed epochs are read");
+static void changed_epochs_are_read(void) {
     node_joins(1);
     node_joins(2);
     pass_ms(6);
+}
+
+static void test_epoch_changes(void) {
+    resume_meets_changed_epochs();
+    ok(!last_report(REPORT_FAILED), "a RESUME that does not wait is not over while changed epochs are read");
+    changed_epochs_are_read();
     is_int(count_sent(OPERATION_ADOPT), 2, "when the nodes vote again, it has another try");
     const struct sent second = *last_sent(OPERATION_ADOPT);
     vote(0, &second, VOTE_YES);
     vote(1, &second, VOTE_YES);
     ok(last_report(REPORT_GRANTED), "which resumes the lease");
 
-    shard_harness_begin(3);
-    resume(1, false);
-    meet_changed_epochs();
+    resume_meets_changed_epochs();
     pass_ms(201);
     ok(failed_with(FAILURE_NO_QUORUM), "if they do not vote again within two node time-outs, it fails");
 
-    shard_harness_begin(3);
-    resume(1, false);
-    meet_changed_epochs();
-    node_joins(1);
-    node_joins(2);
-    pass_ms(6);
+    resume_meets_changed_epochs();
+    changed_epochs_are_read();
     const struct sent again = *last_sent(OPERATION_ADOPT);
     vote(0, &again, VOTE_EPOCH);
     vote(1, &again, VOTE_CUT);

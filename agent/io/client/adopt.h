@@ -20,8 +20,8 @@ struct adopt_slots {
     uint32_t requests, sessions;
 };
 
-/* Finds the newest inherited ledger; adopt_begin() follows. Returns the slots that its
- * requests and sessions need, which may be more than the configuration allows now; zeros: there is none. */
+/* Finds the newest inherited ledger; adopt_begin() follows. Returns the slots that its requests and sessions
+ * need, which may be more than the configuration allows now; zeros: there is none. */
 struct adopt_slots adopt_find(struct adopt *adopt, const struct inherited_fds *inherited);
 
 struct adopt_limits {

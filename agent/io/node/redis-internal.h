@@ -61,10 +61,10 @@ struct redis {
     char former[48];            /* run_id of the durable process before, whose data must be here; "": none */
 
     /* redis-probe.c */
-    struct probe_reply_notes notes; /* of the last probe, blessing or amendment */
+    struct probe_reply_notes notes; /* of the answer to the last probe, blessing or amendment */
+    instant_ns probe_sent_ns;       /* when that was sent; the next is sent after its answer */
     char epoch[EPOCH_BYTES_MAX];    /* redis_epoch(): a copy, since the shard judges new notes only later */
     char floor[24];                 /* redis_floor() */
-    instant_ns probe_sent_ns;       /* of the last probe or blessing; one is under way at a time */
 };
 
 /* --- redis.c --- */
