@@ -409,7 +409,7 @@ static void test_stopped_agent(void) {
     int64_t deadline_ms = now_ms() + redlock_remaining_ns(watched) / 1000000;
     is(redlock_check(lease), REDLOCK_NO_ANSWER);
     ok(dispatch_until(loop, &events.lost, 1), "rule 13: the loss is reported while the agent is stopped");
-    ok(events.lost_ms <= deadline_ms + LATE_MS, "at the deadline (%lld ms after it)",
+    ok(events.lost_ms <= deadline_ms + 250, "at the deadline (%lld ms after it)",
        (long long) (events.lost_ms - deadline_ms));
     while (redlock_remaining_ns(lease) > 0 && now_ms() < deadline_ms + BRIEF_MS)
         (void) usleep(1000); /* it may have been extended just before the stop */
@@ -436,7 +436,7 @@ static void test_stopped_agent_blocking(void) {
     while (events.lost == 0 && now_ms() < deadline_ms + LATE_MS)
         if (poll(&fd, 1, BRIEF_MS + LATE_MS) > 0)
             (void) redlock_dispatch(connection);
-    ok(events.lost == 1 && events.lost_ms <= deadline_ms + LATE_MS,
+    ok(events.lost == 1 && events.lost_ms <= deadline_ms + 250,
        "the loss of a lease from a blocking call is reported at its deadline");
     (void) kill(agent_pid, SIGCONT);
     (void) redlock_release(lease);

@@ -5,7 +5,7 @@ from tap import begins, equal, main, ok, within
 
 nodes = lab.nodes(3)
 agent = lab.Agent(nodes, lab.UNHURRIED)
-LATE_S = 1.5 * lab.SCALE  # of the threads of this test and of the agent
+LATE_S = 0.2 * lab.SCALE  # of the threads of this test and of the agent
 
 
 def test_extension():

@@ -15,7 +15,7 @@ other = lab.Agent(nodes, lab.UNHURRIED)
 
 COOLDOWN_MS = 2000
 TTL = ("TTL", 1000)  # less, so that the cooldown is what counts
-LATE_MS = 3000 * lab.SCALE
+LATE_MS = 300 * lab.SCALE
 LONGER_MS = 300  # of a key than its cooldown: less than the ttl
 HOLDER = """
 import socket, sys, time
@@ -253,7 +253,7 @@ def test_without_quorum():
         for node in stopped:
             node.cont()
         waiter = lab.wait_at(other, "nodes")
-        within(lab.granted_after(waiter, asked), cooldown_ms - 1, cooldown_ms + LATE_MS,
+        within(lab.granted_after(waiter, asked), cooldown_ms - 1, cooldown_ms + 1500 * lab.SCALE,
                "the name cools as long, in ms")
         client.close()
         lab.wait_for(lambda: lab.keys_on(nodes, "nodes") == 0, what="the end of the keys")
@@ -308,7 +308,7 @@ def test_waiters():
         begun = lab.now()
         answer = str(asker.client().acquire("queue"))
         ok(re.match(r"BUSY (\d+ ms ago: )?held by ", answer), "WAIT 0 %s: %s" % (where, answer))
-        ok(lab.now() - begun < 1.5 * lab.SCALE, "is answered at once")
+        ok(lab.now() - begun < 0.5 * lab.SCALE, "is answered at once")
         begins(asker.client().acquire("queue", "WAIT", 50), "TIMEOUT waited ", "WAIT 50 %s" % where)
     order, everybody = [], [*waiters, elsewhere]
     while len(order) < 4:

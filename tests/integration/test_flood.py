@@ -106,8 +106,8 @@ def test_connecting():
         times.append(lab.now() - begun)
     ok(len(results) > 5, "%d times redlock(1) connects meanwhile" % len(results))
     equal(set(results), {(0, "", "")}, "and each time it gets a lease")
-    ok(lab.median(times) < lab.SCALE and max(times) < 4 * lab.SCALE,
-       "soon (median %.0f ms, at most %.0f)" % (1e3 * lab.median(times), 1e3 * max(times)))
+    ok(max(times) < lab.SCALE, "each within a second (median %.0f ms, at most %.0f)" %
+       (1e3 * lab.median(times), 1e3 * max(times)))
     equal([id for id in held if holder.call("CHECK", id) == 0], [], "no lease is lost")
     ok(max(sessions) < 1000, "sessions whose client has closed them end at once (at most %d sessions)" %
        max(sessions))
@@ -333,7 +333,7 @@ def subscription_torrent(relayed, head, what):
     begun = lab.now()
     holder.call("RELEASE", held["id"])
     ok("id" in lab.as_map(waiter.reply()), "the others' messages, or polling, wake the waiter")
-    ok(lab.now() - begun < 4 * lab.SCALE, "soon (after %.1f s)" % (lab.now() - begun))
+    ok(lab.now() - begun < 2 * lab.SCALE, "within two seconds")
     ok(waiter.call("CHECK", own["id"]) > 0 and waiter.pushes == [], "a lease of 2 s was never at risk")
     torrent.stopped = True
     lab.wait_for(lambda: plain[2].call("PUBSUB", "NUMSUB", "redlockd:alive")[1] >= 1, 20,
@@ -380,7 +380,7 @@ def test_state_slow():
     ok(True, "and the log")
     begun = lab.now()
     shown("")
-    ok(lab.now() - begun < 0.6 * lab.SCALE, "new leases don't use the node, which takes 1.4 s")
+    ok(lab.now() - begun < 0.25 * lab.SCALE, "new leases don't use the node")
     far.delay = 0
     lab.wait_for(lambda: shown(""), what="the end of the slowness")
     ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [], "a lease of 2 s was never at risk")

@@ -102,7 +102,7 @@ def test_pause():
     ok("not asking for pause before 2" in message and message.endswith(": it has failed"),
        "a pause before the lease is requested, with the reason: %s" % message)
     holder.ready()
-    within(lab.now() - begun, 0.5, 10 * lab.SCALE, "then it is requested")
+    within(lab.now() - begun, 0.5, 5 * lab.SCALE, "then it is requested")
     equal(holder.stop(), 0, "SIGTERM: exit status 0")
     holder = Holder("--pause", "1h", "pause")
     holder.manager.next()
@@ -120,7 +120,7 @@ def test_hand_over():
     begun = lab.now()
     equal(one.stop(), 0, "the leader gets SIGTERM")
     later = int(two.ready()[1].split()[-1])
-    ok(two.manager.sent - begun < 4, "the other command leads at once, not at the end of the ttl")
+    ok(two.manager.sent - begun < 0.5 * lab.SCALE, "the other command leads at once")
     ok(later > fence, "with a larger token")
     two.process.kill()
     two.process.wait()

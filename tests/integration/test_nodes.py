@@ -318,7 +318,7 @@ def test_round_trips():
         assert acquire_and_release(client, "slow %d" % i) == "granted"
     slow = lab.wait_for(lambda: [node for node in [agent.node_states()["a"]] if node["rtt_p99"] >= 60000],
                         what="the slow answers")[0]
-    within(slow["rtt_p99"], 60000, 1500000 * lab.SCALE, "a few slow ones show in p99")
+    within(slow["rtt_p99"], 60000, 300000 * lab.SCALE, "a few slow ones show in p99")
     ok(slow["rtt_p50"] < slow["rtt_p99"] / 2, "but not in p50")
     equal(agent.node_states()["b"]["version"].count("."), 2, "NODES has the version")
     agent.terminate()

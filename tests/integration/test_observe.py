@@ -111,7 +111,7 @@ def test_expiry():
     left = max(node.call("PTTL", "left") for node in nodes) / 1000
     killed = lab.now()
     equal(change(client, "left")["state"], "free", "after kill -9 of that agent, too, when the keys expire")
-    within(lab.now() - killed, left - 0.7, left + 1.3 * lab.SCALE, "then, and soon")
+    within(lab.now() - killed, left - 0.7, left + 0.5 * lab.SCALE, "then, and at once")
     client.close()
 
 

@@ -25,7 +25,7 @@ def test_new_nodes():
     equal(state["state"], "quarantined", "NODES shows that")
     ok("no epoch key" in state["reason"], "and why")
     agent.wait_voting(3, seconds=20)
-    within(lab.now() - begun, 11.1, 11.1 + 6 * lab.SCALE,
+    within(lab.now() - begun, 11.1, 11.1 + 3 * lab.SCALE,
            "if all nodes are new, their quarantine lasts until every connected agent has noticed")
     ok("id" in client.acquire("late", "WAIT", 5000), "and grant")
     other = trusting(nodes, 'max_ttl = "1s"\ndefault_ttl = "1s"', True)
@@ -37,7 +37,7 @@ def test_new_nodes():
     ok("id" in client.acquire("meanwhile", "WAIT", 1500), "if one node loses its epoch, the others vote")
     agent.wait_node("a", "quarantined")
     agent.wait_voting(3)
-    within(lab.now() - begun, 2.01, 2.01 + 6 * lab.SCALE,
+    within(lab.now() - begun, 2.01, 2.01 + 3 * lab.SCALE,
            "that node votes after max_ttl, its drift and a margin")
     begins(client.acquire("redlockd:epoch"), "BADNAME", "the epoch's name can't be leased")
     for each in (agent, other):
@@ -170,7 +170,7 @@ def test_late_blessing():
     equal(nodes[0].call("EXISTS", "redlockd:epoch"), 0,
           "so a late agent does not bless the node by its own old mark")
     late.wait_voting(3)
-    within(lab.now() - begun, 5.04, 5.04 + 5 * lab.SCALE, "but waits anew")
+    within(lab.now() - begun, 5.04, 5.04 + 3 * lab.SCALE, "but waits anew")
     late.kill()
     other.kill()
 
