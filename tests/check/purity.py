@@ -16,15 +16,36 @@ ALLOWED = re.compile(r"^(__assert_fail|__stack_chk_fail|__popcountdi2|_GLOBAL_OF
                      r"__(mem|explicit_bzero|v?snprintf)\w*_chk)$")
 
 
-def nm(*arguments):
-    out = subprocess.run(["nm", *arguments], capture_output=True, text=True, check=True).stdout
-    return [line.split() for line in out.splitlines() if line and not line.endswith(":")]
+SECTION = re.compile(r" *\[ *(\d+)\] (\.\S+) ")
+SYMBOL = re.compile(r" *\d+: [0-9a-f]+ +\S+ (?P<type>\w+) +(?P<bind>\w+) +\w+ +(?P<section>\w+) "
+                    r"(?P<name>\S+)")
+STATE = (".data", ".bss", "COM", ".tbss", ".tdata")
+CONSTANT = ".data.rel.ro"  # but for its relocations
+
+
+def symbols(library):
+    """(name, bind, section) of each symbol of the machine code. nm(1) shows another form of it, for
+    optimization at link time, where objects have both."""
+    out = subprocess.run(["readelf", "--wide", "--sections", "--symbols", library],
+                         capture_output=True, text=True, check=True).stdout
+    sections, found = {}, []
+    for line in out.splitlines():
+        section, symbol = SECTION.match(line), SYMBOL.match(line)
+        if line.startswith("File:"):
+            sections = {}
+        elif section:
+            sections[section[1]] = section[2]
+        elif symbol and symbol["type"] not in ("SECTION", "FILE"):
+            place = symbol["section"]
+            found.append((symbol["name"], symbol["bind"], sections.get(place, place)))
+    return found
 
 
 def test_imports():
-    defined = {row[-1] for library in sys.argv[1:] for row in nm("--defined-only", library)}
+    defined = {name for library in sys.argv[1:] for name, bind, section in symbols(library)
+               if bind != "LOCAL" and section != "UND"}
     for library in sys.argv[1:]:
-        imports = {row[-1] for row in nm("-u", library)}
+        imports = {name for name, bind, section in symbols(library) if section == "UND"}
         ok(len(imports) > 0, "%s was read" % os.path.basename(library))
         foreign = sorted(name for name in imports - defined if not ALLOWED.match(name))
         equal(foreign, [], "%s imports nothing impure" % os.path.basename(library))
@@ -32,16 +53,8 @@ def test_imports():
 
 def test_state():
     for library in sys.argv[1:]:
-        # d and D are writable, but for relocated constants: those are in
-        # .data.rel.ro, which nm shows by `-f sysv`.
-        out = subprocess.run(["nm", "-f", "sysv", library],
-                             capture_output=True, text=True, check=True).stdout
-        state = []
-        for line in out.splitlines():
-            fields = [field.strip() for field in line.split("|")]
-            if len(fields) == 7 and fields[6].startswith((".data", ".bss", "*COM*", ".tbss", ".tdata")) and \
-                    not fields[6].startswith(".data.rel.ro"):
-                state.append(fields[0])
+        state = [name for name, bind, section in symbols(library)
+                 if section.startswith(STATE) and not section.startswith(CONSTANT)]
         equal(state, [], "%s has no static variable" % os.path.basename(library))
 
 
