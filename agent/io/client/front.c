@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "io/client/config-reader.h"
 #include "io/client/conn-output.h"
 #include "io/client/conn-store.h"
 #include "io/client/conn.h"
@@ -38,7 +39,9 @@ enum {
 
 struct front {
     struct front_config config;
-    struct config *reloaded; /* the policy is its; NULL: the one of the start */
+    struct config *reloaded;      /* the policy is its; NULL: the one of the start */
+    struct config_reader *reader; /* of a reload; NULL: there is none */
+    bool reload_again;            /* the file may have changed since this reload began */
     sd_event *event;
     sd_event_source *timer;
     instant_ns timer_ns; /* when the timer fires; never later than anything is due */
@@ -369,9 +372,33 @@ static void apply_reload(struct front *front, struct config *fresh) {
     log_event(LOG_LEVEL_NOTICE, &reloaded, "reload: %s applied", front->config.config_path);
 }
 
+static void begin_reload(struct front *front);
+
+static void end_reload(void *userdata, struct config *fresh, int error, const char *diagnostics) {
+    struct front *front = userdata;
+
+    if (fresh) {
+        reload_limit(front->config.config, fresh, diagnostics);
+        apply_reload(front, fresh);
+    } else {
+        reload_refuse(front->config.config_path, error, diagnostics);
+    }
+    front->reader = config_reader_free(front->reader);
+    if (front->reload_again)
+        begin_reload(front);
+    else
+        notify_reloaded(&front->notify);
+}
+
+static void begin_reload(struct front *front) {
+    front->reload_again = false;
+    int r = config_reader_new(front->event, front->config.config_path, end_reload, front, &front->reader);
+    if (r < 0)
+        end_reload(front, NULL, r, NULL);
+}
+
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
     struct front *front = userdata;
-    struct config *fresh = NULL;
 
     (void) source;
     (void) info;
@@ -379,10 +406,11 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
         log_notice("reload: ignored, because the agent has no configuration file");
         return 0;
     }
-    notify_reloading(&front->notify);
-    if (reload_read(front->config.config_path, front->config.config, &fresh) >= 0)
-        apply_reload(front, fresh);
-    notify_reloaded(&front->notify);
+    front->reload_again = front->reader;
+    if (!front->reader) {
+        notify_reloading(&front->notify);
+        begin_reload(front);
+    }
     return 0;
 }
 
@@ -499,6 +527,7 @@ struct front *front_free(struct front *front) {
     adopt_end(&front->adopt);
     keeper_set_deinit(&front->keepers);
     local_layer_deinit(&front->layer);
+    front->reader = config_reader_free(front->reader);
     front->poller = poller_free(front->poller);
     front->listener = listener_free(front->listener);
     if (front->config.listen_fd >= 0)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/secret.h"
 #include "io/loop/log.h"
 
@@ -78,34 +77,28 @@ static void limit(const struct config *running, struct config *fresh) {
     fresh->max_leases = running->max_leases;
 }
 
-int reload_read(const char *path, const struct config *running, struct config **ret) {
-    _cleanup_free_ char *diagnostics = NULL;
-    struct config *fresh = NULL;
-    size_t length = 0;
+static void log_diagnostics(const char *diagnostics, bool failed) {
+    for (const char *line = diagnostics, *end; line && (end = strchr(line, '\n')); line = end + 1)
+        log_write(failed ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
+}
+
+void reload_refuse(const char *path, int error, const char *diagnostics) {
+    const bool of_file = error == -EINVAL || error == -EIO;
+
+    log_diagnostics(diagnostics, true);
+    log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
+              "reload: %s %s%s; the agent keeps its configuration", path,
+              error == -EINVAL ? "has mistakes"
+              : error == -EIO  ? "names files that can't be used"
+                               : "can't be read: ",
+              of_file ? "" : strerror(-error));
+}
+
+void reload_limit(const struct config *running, struct config *fresh, const char *diagnostics) {
     char differences[256];
 
-    FILE *errors = open_memstream(&diagnostics, &length);
-    if (!errors) {
-        int error = errno;
-        log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
-                  "reload: %s can't be read: %s; the agent keeps its configuration", path, strerror(error));
-        return -error;
-    }
-    int r = config_read(path, CONFIG_RELOAD, errors, &fresh);
-    (void) fclose(errors);
-    for (char *line = diagnostics, *end; line && (end = strchr(line, '\n')); line = end + 1)
-        log_write(r < 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_WARNING, "%.*s", (int) (end - line), line);
-    if (r < 0) {
-        log_event(LOG_LEVEL_ERROR, &(struct log_fields){.event = LOG_EVENT_RELOAD_FAILED},
-                  "reload: %s %s; the agent keeps its configuration", path,
-                  r == -EINVAL ? "has mistakes"
-                  : r == -EIO  ? "names files that can't be used"
-                               : "can't be read");
-        return r;
-    }
+    log_diagnostics(diagnostics, false);
     if (reload_restart_needed(running, fresh, differences, sizeof(differences)) > 0)
         log_warning("reload: these changes need a restart: %s", differences);
     limit(running, fresh);
-    *ret = fresh;
-    return 0;
 }

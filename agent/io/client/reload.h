@@ -10,8 +10,10 @@
 int reload_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
                           size_t size);
 
-/* Reads the file again, and logs mistakes, and changes that need a restart. Values that need one are those
- * of the running configuration, as far as a running agent reads them again; those that only a restart could
- * raise are limited to these. 0 and a configuration to free, or a negative
- * errno. */
-int reload_read(const char *path, const struct config *running, struct config **ret);
+/* Logs why the file that was read again is not applied: `error` is config_reader.h's, as the diagnostics. */
+void reload_refuse(const char *path, int error, const char *diagnostics);
+
+/* Logs warnings, and changes that need a restart. Values that need one become those of the running
+ * configuration, as far as a running agent reads them again; those that only a restart could raise are
+ * limited to these. */
+void reload_limit(const struct config *running, struct config *fresh, const char *diagnostics);

@@ -1,0 +1,73 @@
+"""A reload while the directory of users and groups answers slowly: the agent serves meanwhile."""
+
+import os
+import signal
+
+import lab
+from tap import equal, main, ok
+
+ANSWER_MS = 5000
+TTL_MS = 2000
+RULE = 'rule "x/*" { users = {"somebody"} may = {"observe"} }\n'
+
+nodes = lab.nodes(3)
+library = os.path.join(lab.BUILD, "tests", "integration", "libslow-accounts.so")
+
+
+def new_agent(answer_ms):
+    agent = lab.Agent(nodes, prefix=("env", "LD_PRELOAD=" + library, "SLOW_ACCOUNTS_MS=%d" % answer_ms))
+    agent.wait_voting(3)
+    return agent
+
+
+def applied(agent):
+    return agent.log_text().count(" applied")
+
+
+def test_serves():
+    """A blocked agent would lose the lease, and the service manager's watchdog would end the agent."""
+    agent = new_agent(ANSWER_MS)
+    holder, other = agent.client(), agent.client()
+    grant = holder.acquire("held", "TTL", TTL_MS)
+    agent.write_config(RULE)
+    begun = lab.now()
+    agent.signal(signal.SIGHUP)
+    longest = 0
+    while applied(agent) == 0 and lab.now() - begun < 60:
+        asked = lab.now()
+        other.call("PING")
+        longest = max(longest, lab.now() - asked)
+    took = lab.now() - begun
+    ok(took >= ANSWER_MS / 1000, "the reload waits for the directory (%.1f s)" % took)
+    ok(longest < 1, "other requests do not (%.3f s)" % longest)
+    ok(holder.call("CHECK", grant["id"]) > 0, "a lease with a shorter ttl goes on")
+    agent.terminate()
+
+
+def test_again():
+    """A second reload during the first one."""
+    agent = new_agent(1000)
+    client = agent.client()
+    agent.write_config(RULE)
+    agent.signal(signal.SIGHUP)
+    equal(client.call("PING"), "PONG", "the first reload has begun")
+    agent.write_config(RULE + 'max_ttl = "20s"\n')
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: applied(agent) == 2, what="both reloads")
+    ok(str(client.acquire("long", "TTL", 25000)).startswith("BADARG"), "the latest file applies")
+    agent.terminate()
+
+
+def test_stop():
+    """An agent that is stopped does not wait for the directory."""
+    agent = new_agent(60000)
+    agent.write_config(RULE)
+    agent.signal(signal.SIGHUP)
+    equal(agent.client().call("PING"), "PONG", "the reload has begun")
+    begun = lab.now()
+    agent.signal(signal.SIGTERM)
+    equal(agent.process.wait(30), 0, "exit status 0")
+    ok(lab.now() - begun < 10, "at once (%.1f s)" % (lab.now() - begun))
+
+
+main(test_serves, test_again, test_stop)
