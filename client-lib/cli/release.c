@@ -126,7 +126,7 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
     if (status != STATUS_DONE)
         return status;
     if (release.pid == 0) {
-        cli_complain("no process of this host holds that lease: nothing was released");
+        cli_complain("no such lease on this host, or it is another user's: nothing was released");
         return STATUS_HELD;
     }
     return end_holder(release.pid);

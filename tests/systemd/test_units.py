@@ -174,7 +174,7 @@ def test_not_configured():
     equal([host.show(unit, "ActiveState") for unit in units], ["inactive"] * 2,
           "without a configuration no unit starts, and no unit has failed")
     rejected_at_once("no configuration")
-    host.write("/etc/redlockd.conf", "# node \"a\" {}\n")
+    host.write("/etc/redlockd.conf", "# node \"a\" {}\n// node \"b\" {}\nnode_timeout = \"50ms\"\n")
     host.must("systemctl", "start", *units)
     equal(host.show("redlockd.service", "ActiveState"), "inactive", "nor with a configuration without nodes")
     rejected_at_once("no nodes")
