@@ -43,6 +43,11 @@ def test_check_config():
     ok("keepers" in errors, "a misspelt option is reported with the correct one")
     equal(run("--config", bad)[0], 78, "the agent does not start with mistakes")
     equal(run("--config", "/nonexistent")[0], 78, "and not without a file")
+    os.chmod(good.config_path, 0o640)
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", lab.REDLOCKD,
+                           "--check-config", "--config", good.config_path], capture_output=True, text=True)
+    equal(done.returncode, 71, "a file that this user may not read: 71")
+    ok("can't be read: Permission denied" in done.stderr, done.stderr.strip())
 
 
 def test_missing_accounts():
@@ -128,6 +133,23 @@ def test_drain():
                   dict) and lab.now() * 1e9 >= grant["deadline"],
        "and acquire the name afterwards")
     other.terminate()
+
+
+def test_no_agent_returns():
+    """redlock(1): commands that wait go on at the next agent, if one comes within ten seconds."""
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    holder = agent.client()
+    holder.acquire("waited for", "TTL", 60000)
+    waiters = [lab.redlock(agent, "run", "waited for", "--", "true"),
+               lab.redlock(agent, "acquire", "--for", str(os.getpid()), "waited for")]
+    lab.wait_for(lambda: agent.status()["waiters"] == len(waiters), what="both waiters")
+    agent.kill()
+    killed = lab.now()
+    for waiter in waiters:
+        _, errors = waiter.communicate(timeout=30 * SCALE)
+        took = lab.now() - killed
+        equal(waiter.returncode, 69, "no agent returns: 69 (%s)" % errors.strip())
+        ok(9 < took < 10 + 2 * SCALE, "after ten seconds (%.1f s)" % took)
 
 
 def reload(agent):
@@ -351,5 +373,5 @@ def answers(socket_path):
 
 
 main(test_options, test_check_config, test_missing_accounts, test_unusable_tls_file, test_stuck_log,
-     test_drain, test_reload, test_reload_of_socket, test_reload_memory,
+     test_drain, test_no_agent_returns, test_reload, test_reload_of_socket, test_reload_memory,
      test_reload_notified, test_ready_without_quorum, test_socket, test_other_files_at_the_path, test_dev)
