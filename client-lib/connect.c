@@ -40,7 +40,7 @@ static void free_connection(struct redlock *connection) {
     if (connection->timer_fd >= 0)
         (void) close(connection->timer_fd);
     if (connection->fd >= 0)
-        (void) close(connection->fd);
+        connection_hang_up(connection);
     if (connection->received_fd >= 0)
         (void) close(connection->received_fd);
     if (connection->is_ours)

@@ -43,6 +43,10 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
 /* Arms timer_fd for the next due time, and watches for writability if there is output. */
 void connection_rearm(struct redlock *connection);
 
+/* Closes the socket. The agent notices, also while a forked child has a copy; closing the child's copy
+ * leaves the connection open. */
+void connection_hang_up(const struct redlock *connection);
+
 /* Sends as much output as the socket takes. False, with errno, if the connection is broken; no callbacks. */
 bool connection_send_some(struct redlock *connection);
 

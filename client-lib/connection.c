@@ -64,12 +64,18 @@ void connection_rearm(struct redlock *connection) {
     }
 }
 
+void connection_hang_up(const struct redlock *connection) {
+    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
+        (void) shutdown(connection->fd, SHUT_RDWR);
+    (void) close(connection->fd);
+}
+
 static void close_socket(struct redlock *connection) {
     if (connection->fd < 0)
         return;
     if (connection->epoll_fd >= 0)
         (void) connection_watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
-    (void) close(connection->fd);
+    connection_hang_up(connection);
     connection->fd = -1;
     connection->watches_write = false;
 }

@@ -207,8 +207,10 @@ static void serve(void) {
         if (poll(&fd, 1, 1) <= 0 || scripted.is_silent)
             continue;
         ssize_t got = recv(socket_fd, bytes + length, sizeof(bytes) - length, 0);
-        if (got <= 0)
+        if (got <= 0) {
+            atomic_fetch_add(&scripted.hang_ups, 1);
             return;
+        }
         length += (size_t) got;
         for (long used; length > 0; length -= (size_t) used) {
             used = resp_parse_request(bytes, length, &limits, items, &n);

@@ -19,8 +19,8 @@ extern struct scripted {
     _Atomic bool keeps_waiting;     /* ACQUIRE ASYNC gets its grant by scripted_grant() */
     _Atomic bool breaks_at_release; /* in place of a reply the last request gets its grant, and the
                                        connection breaks */
-    /* Requests received. */
-    _Atomic unsigned acquires, checks, releases, resumes, observes;
+    /* Requests received, and connections that clients have closed. */
+    _Atomic unsigned acquires, checks, releases, resumes, observes, hang_ups;
     _Atomic uint64_t id; /* of the last lease */
 } scripted;
 

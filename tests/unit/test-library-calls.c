@@ -1,11 +1,14 @@
-/* Calls of the library where others are under way: in a callback, in another thread; and without
- * descriptors. */
+/* Calls of the library where others are under way: in a callback, in another thread; beside a forked child;
+ * and without descriptors. */
 
 #include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "library-harness.h"
@@ -139,10 +142,74 @@ static void test_two_threads(void) {
     redlock_close(connection);
 }
 
+/* A child that lives on with copies of all descriptors. */
+static pid_t fork_idle(void) {
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        (void) pause();
+}
+
+static void end_idle(pid_t child) {
+    (void) kill(child, SIGKILL);
+    (void) waitpid(child, NULL, 0);
+}
+
+static void test_close_beside_child(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    pid_t child = fork_idle();
+
+    redlock_close(connection);
+    ok(counts_to(&scripted.hang_ups, 1), "redlock_close() ends the connection while a forked child lives");
+    end_idle(child);
+}
+
+/* The scripted agent serves one connection at a time. */
+static void test_break_beside_child(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+    pid_t child = fork_idle();
+
+    scripted_send("no RESP\r\n");
+    is(redlock_check(lease), REDLOCK_PROTOCOL);
+    ok(redlock_check(lease) > 0, "the library replaces a connection while a forked child lives");
+    is(scripted.hang_ups, 1);
+    is(scripted.resumes, 1);
+    redlock_close(connection);
+    end_idle(child);
+}
+
+static void test_close_in_child(void) {
+    int status = -1;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+    pid_t child = fork();
+    if (child == 0) {
+        redlock_close(connection);
+        _exit(0);
+    }
+    (void) waitpid(child, &status, 0);
+    is(status, 0);
+    ok(redlock_check(lease) > 0, "redlock_close() in a forked child leaves the parent's connection");
+    is(scripted.hang_ups, 0);
+    is(scripted.resumes, 0);
+    redlock_close(connection);
+}
+
 int main(void) {
     test_no_descriptors();
     test_calls_in_callback();
     test_two_threads();
+    test_close_beside_child();
+    test_break_beside_child();
+    test_close_in_child();
     scripted_die();
     return done_testing();
 }
