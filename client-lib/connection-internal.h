@@ -40,9 +40,6 @@ int64_t connection_now_ns(void);
 /* epoll_ctl() on epoll_fd. */
 int connection_watch(const struct redlock *connection, int operation, int fd, uint32_t events);
 
-/* Arms timer_fd for the next due time, and watches for writability if there is output. */
-void connection_rearm(struct redlock *connection);
-
 /* Closes the socket. The agent notices, also while a forked child has a copy; closing the child's copy
  * leaves the connection open. */
 void connection_hang_up(const struct redlock *connection);

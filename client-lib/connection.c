@@ -42,7 +42,8 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
     return epoll_ctl(connection->epoll_fd, operation, fd, &event);
 }
 
-void connection_rearm(struct redlock *connection) {
+/* Arms timer_fd for the next due time, and watches for writability if there is output. */
+static void rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
 
     if (connection->epoll_fd < 0)
@@ -102,7 +103,6 @@ static int broken(struct redlock *connection, int error, const char *text) {
     retry_later(connection, at_ns);
     if (!client_wants_back(&connection->client, at_ns))
         client_over(&connection->client);
-    connection_rearm(connection);
     return error;
 }
 
@@ -307,7 +307,7 @@ static void end_overdue(struct redlock *connection, const bool *what, bool wante
         client_end_overdue(&connection->client, connection_now_ns());
 }
 
-static int run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
+int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
     for (;;) {
@@ -345,14 +345,6 @@ static int run_until(struct redlock *connection, const bool *what, bool wanted, 
     }
 }
 
-int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
-    int error = run_until(connection, what, wanted, until_ns);
-
-    if (connection->client.observed) /* the call may have read a push after which OBSERVE is due */
-        connection_rearm(connection);
-    return error;
-}
-
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
     return connection_run_until(connection, &reply->done, true, until_ns);
 }
@@ -366,7 +358,9 @@ int connection_enter(struct redlock *connection) {
                                                                                      : REDLOCK_OK;
 }
 
+/* Any call may have read a push, such as a grant, that makes something due sooner. */
 void connection_leave(struct redlock *connection) {
+    rearm(connection);
     atomic_store_explicit(&connection->in_use, false, memory_order_release);
 }
 

@@ -50,7 +50,6 @@ static int open_epoll(struct redlock *connection) {
     }
     connection->timer_ns = INT64_MAX;
     connection->watches_write = false;
-    connection_rearm(connection);
     return REDLOCK_OK;
 }
 
@@ -83,7 +82,6 @@ static int dispatch(struct redlock *connection) {
         connection_try_again(connection, connection_now_ns(), 0);
     if (!connection->client.gone)
         error = connection_send(connection);
-    connection_rearm(connection);
     if (connection->client.over)
         return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
     return REDLOCK_OK;

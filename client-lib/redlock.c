@@ -87,7 +87,6 @@ static int acquire_or_again(struct redlock *connection, const char *name,
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
         connection_come_back(connection, until_ns) == REDLOCK_OK)
         error = acquire(connection, name, given, until_ns, ret);
-    connection_rearm(connection); /* the event loop reports ends of blocking calls' leases, too */
     return error;
 }
 
@@ -115,7 +114,6 @@ static int acquire_async(struct redlock *connection, const char *name, const str
     /* A broken connection is found by redlock_dispatch(), which may call callbacks. */
     if (!connection->client.gone)
         (void) connection_send_some(connection);
-    connection_rearm(connection);
     return REDLOCK_OK;
 }
 
@@ -238,7 +236,6 @@ static int release_async(struct redlock *connection, struct redlock_lease *lease
     lease_drop(&connection->client, lease);
     if (error == REDLOCK_OK && named && !connection_send_some(connection))
         error = REDLOCK_AGENT_AWAY;
-    connection_rearm(connection);
     return error;
 }
 
