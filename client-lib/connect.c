@@ -83,7 +83,8 @@ int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms,
     if (error == REDLOCK_OK)
         error = connection_open(connection->socket_path, place_ms * NS_PER_MS, &connection->fd);
     if (error == REDLOCK_OK) {
-        error = connection_ask_as(connection, KIND_HELLO, hello, 2, &reply);
+        error = connection_ask_until(connection, KIND_HELLO, hello, 2, &reply,
+                                     connection_answer_until_ns(connection));
         if (error == REDLOCK_AGENT_AWAY)
             errno = ECONNRESET; /* the agent has closed the connection */
     }

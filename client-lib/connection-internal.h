@@ -77,6 +77,6 @@ int64_t connection_answer_until_ns(const struct redlock *connection);
 /* Waits for a reconnect, until this instant. As connection_run_until(). */
 int connection_come_back(struct redlock *connection, int64_t until_ns);
 
-/* connection_ask() with a reply of this kind. */
-int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
-                      size_t n_items, struct client_reply *reply);
+/* connection_ask() with a reply of this kind, until this instant. */
+int connection_ask_until(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
+                         size_t n_items, struct client_reply *reply, int64_t until_ns);

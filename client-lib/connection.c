@@ -388,9 +388,8 @@ int connection_come_back(struct redlock *connection, int64_t until_ns) {
     return connection_run_until(connection, &connection->client.gone, false, until_ns);
 }
 
-int connection_ask_as(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
-                      size_t n_items, struct client_reply *reply) {
-    int64_t until_ns = connection_answer_until_ns(connection);
+int connection_ask_until(struct redlock *connection, enum client_kind kind, const struct resp_token *items,
+                         size_t n_items, struct client_reply *reply, int64_t until_ns) {
     int error = connection_begin(connection);
 
     if (error == REDLOCK_OK)
@@ -410,5 +409,6 @@ int connection_ask_as(struct redlock *connection, enum client_kind kind, const s
 
 int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,
                    struct client_reply *reply) {
-    return connection_ask_as(connection, KIND_OTHER, items, n_items, reply);
+    return connection_ask_until(connection, KIND_OTHER, items, n_items, reply,
+                                connection_answer_until_ns(connection));
 }

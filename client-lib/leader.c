@@ -36,17 +36,18 @@ EXPORT int redlock_leader(struct redlock *connection, const char *name, struct r
     return r;
 }
 
-static int ask(struct redlock *connection, const char *word, const char *name) {
+static int ask(struct redlock *connection, const char *word, const char *name, int64_t until_ns) {
     const struct resp_token items[] = {{.text = word, .length = strlen(word)},
                                        {.text = name, .length = strlen(name)}};
     struct client_reply reply = {0};
 
-    int error = connection_ask(connection, items, 2, &reply);
+    int error = connection_ask_until(connection, KIND_OTHER, items, 2, &reply, until_ns);
     return error != REDLOCK_OK ? error : (int) reply.integer;
 }
 
 static int observe(struct redlock *connection, const char *name) {
     struct client *client = &connection->client;
+    int64_t until_ns = connection_answer_until_ns(connection);
     int r = connection_begin(connection);
 
     if (r != REDLOCK_OK)
@@ -54,9 +55,9 @@ static int observe(struct redlock *connection, const char *name) {
     r = observe_add(client, name);
     if (r <= 0)
         return r;
-    r = ask(connection, "OBSERVE", name);
+    r = ask(connection, "OBSERVE", name, until_ns);
     if (r == REDLOCK_AGENT_AWAY && !client->over) /* the connection broke: once more at the next agent */
-        r = ask(connection, "OBSERVE", name);
+        r = ask(connection, "OBSERVE", name, until_ns);
     if (r < 0)
         (void) observe_remove(client, name);
     return r < 0 ? r : REDLOCK_OK;
@@ -67,7 +68,7 @@ static int unobserve(struct redlock *connection, const char *name) {
 
     if (r != REDLOCK_OK || observe_remove(&connection->client, name) == 0)
         return r;
-    r = ask(connection, "UNOBSERVE", name);
+    r = ask(connection, "UNOBSERVE", name, connection_answer_until_ns(connection));
     return r < 0 ? r : 1;
 }
 

@@ -1,13 +1,19 @@
-/* When the library acts: on a clock of this file. */
+/* When the library acts: on a clock of this file, which only goes on while the library sleeps and no agent
+ * is connected. */
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "connection-internal.h"
 #include "library-harness.h"
 #include "tap.h"
 
+enum { TTL_MS = 60000 /* of the scripted agent's leases */ };
+
 static _Atomic int64_t now_ns = 1000 * NS_PER_S;
+static struct redlock *connection; /* NULL: none yet */
 static int64_t armed_ns; /* when the descriptor for event loops is ready; INT64_MAX: only by the socket */
 
 /* --- replacements for calls of the C library --- */
@@ -20,12 +26,27 @@ int clock_gettime(clockid_t clock, struct timespec *ret) {
     return 0;
 }
 
+int ppoll(struct pollfd *fds, nfds_t n_fds, const struct timespec *timeout, const sigset_t *mask) {
+    bool is_away = connection && connection->client.gone;
+    int n = poll(fds, n_fds, is_away ? 0 : TIMEOUT_MS);
+
+    (void) mask;
+    if (n == 0 && timeout)
+        now_ns += timeout->tv_sec * NS_PER_S + timeout->tv_nsec;
+    return n;
+}
+
 int timerfd_settime(int fd, int flags, const struct itimerspec *at, struct itimerspec *former) {
     (void) fd;
     (void) flags;
     (void) former;
     armed_ns = at->it_value.tv_sec * NS_PER_S + at->it_value.tv_nsec;
     return 0;
+}
+
+static void end(void) {
+    redlock_close(connection);
+    connection = NULL;
 }
 
 /* --- grants within blocking calls --- */
@@ -35,23 +56,22 @@ enum call { CALL_RELEASE, CALL_CHECK, CALL_BEAT, CALL_LEADER, CALL_OBSERVE, CALL
 static const char *const names[CALLS] = {"redlock_release()", "redlock_check()", "redlock_beat()",
                                          "redlock_leader()", "redlock_observe()"};
 
-static bool leader_is_known(struct redlock *connection) {
+static bool leader_is_known(void) {
     struct redlock_leader leader = REDLOCK_LEADER_INIT;
 
     return redlock_leader(connection, "x", &leader) == 1;
 }
 
-static bool succeeds(enum call which, struct redlock *connection, struct redlock_lease *lease,
-                     struct redlock_lease *other) {
+static bool succeeds(enum call which, struct redlock_lease *lease, struct redlock_lease *other) {
     switch (which) {
     case CALL_RELEASE:
         return redlock_release(other) == 1;
     case CALL_CHECK:
-        return redlock_check(lease) == scripted.ttl_ms;
+        return redlock_check(lease) == TTL_MS;
     case CALL_BEAT:
         return redlock_beat(lease) == 1;
     case CALL_LEADER:
-        return leader_is_known(connection);
+        return leader_is_known();
     case CALL_OBSERVE:
     case CALLS:
         break;
@@ -67,20 +87,36 @@ static void test_grant_in_call(enum call which, bool with_page) {
     options.wait_ms = 5000;
     scripted_start();
     scripted.has_page = with_page;
-    scripted.check_ms = scripted.ttl_ms;
+    scripted.check_ms = TTL_MS;
     scripted.keeps_waiting = true;
     armed_ns = INT64_MAX;
-    struct redlock *connection = connect_scripted();
+    connection = connect_scripted();
     ok(redlock_fd(connection) >= 0, "an event loop");
     is(redlock_acquire_async(connection, "y", &options, &other), REDLOCK_OK);
     is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
-    ok(leader_is_known(connection), "the requests wait");
+    ok(leader_is_known(), "the requests wait");
     is(armed_ns, INT64_MAX);
     scripted_grant();
-    ok(succeeds(which, connection, lease, other), "the grant arrives during %s", names[which]);
+    ok(succeeds(which, lease, other), "the grant arrives during %s", names[which]);
     is(events.granted, 1);
-    is(armed_ns, now_ns + scripted.ttl_ms * NS_PER_MS / 2);
-    redlock_close(connection);
+    is(armed_ns, now_ns + TTL_MS * NS_PER_MS / 2);
+    end();
+}
+
+/* --- without an agent --- */
+
+/* One answer time-out, although the request is sent again when a connection breaks. */
+static void test_observe_away(void) {
+    scripted_start();
+    connection = connect_scripted();
+
+    is(redlock_observe(connection, "kept"), REDLOCK_OK);
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    int64_t begun_ns = now_ns;
+    is(redlock_observe(connection, "job"), REDLOCK_AGENT_AWAY);
+    is(now_ns - begun_ns, TIMEOUT_MS * NS_PER_MS);
+    end();
 }
 
 int main(void) {
@@ -88,6 +124,7 @@ int main(void) {
         test_grant_in_call(which, true);
         test_grant_in_call(which, false);
     }
+    test_observe_away();
     scripted_die();
     return done_testing();
 }
