@@ -328,8 +328,9 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
         }
         if (at_ns >= until_ns)
             return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
-        int64_t due_ns = client->gone ? connection->retry_ns : dues.resume_ns;
-        due_ns = dues.deadline_ns < due_ns ? dues.deadline_ns : due_ns;
+        int64_t due_ns = dues.deadline_ns < dues.resume_ns ? dues.deadline_ns : dues.resume_ns;
+        if (client->gone && connection->retry_ns < due_ns)
+            due_ns = connection->retry_ns;
         int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
         left_ns = left_ns > 0 ? left_ns : 0;
         const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};

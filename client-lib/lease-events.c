@@ -318,6 +318,11 @@ void lease_events_cut_off(struct client *client, struct redlock_lease *lease, in
     lease_free_orphan(client, lease);
 }
 
+/* When `at_risk` is to be called while there is no agent; INT64_MAX: not (again). */
+static int64_t away_due_ns(const struct redlock_lease *lease) {
+    return lease->resuming && !lease->away_reported && !lease->releasing ? lease->refresh_ns : INT64_MAX;
+}
+
 static void report_away(struct client *client, struct redlock_lease *lease) {
     lease->away_reported = true;
     if (client->callbacks.at_risk)
@@ -342,7 +347,7 @@ void lease_events_tick(struct client *client, struct redlock_lease *lease) {
         deadline_passed(client, lease);
         return;
     }
-    if (lease->resuming && now_ns >= lease->refresh_ns && !lease->away_reported)
+    if (now_ns >= away_due_ns(lease))
         report_away(client, lease);
     if (client->gone)
         return;
@@ -358,13 +363,13 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns) {
 }
 
 int64_t lease_events_due_ns(const struct client *client, const struct redlock_lease *lease) {
-    int64_t due_ns = lease->deadline_ns;
+    int64_t due_ns = earlier(lease->deadline_ns, away_due_ns(lease));
 
     if (lease->state != LEASE_HELD || lease->orphan)
         return INT64_MAX;
     if (lease->resuming && !client->gone)
         due_ns = earlier(due_ns, lease->resume_ns);
-    if (lease->resuming ? !lease->away_reported : !lease->check_under_way && !client->gone)
+    if (!lease->resuming && !lease->check_under_way && !client->gone)
         due_ns = earlier(due_ns, lease->refresh_ns);
     return due_ns;
 }
@@ -372,14 +377,20 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease) {
     if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
         return;
-    if (lease_has_ended(lease, client->now_ns))
+    if (lease_has_ended(lease, client->now_ns)) {
         deadline_passed(client, lease);
-    else if (!client->gone && client->now_ns >= lease->resume_ns)
+        return;
+    }
+    if (client->now_ns >= away_due_ns(lease))
+        report_away(client, lease);
+    if (!client->gone && client->now_ns >= lease->resume_ns)
         lease_events_resume(client, lease);
 }
 
 int64_t lease_events_resume_due_ns(const struct redlock_lease *lease) {
-    return lease->resuming && !lease->orphan ? earlier(lease->deadline_ns, lease->resume_ns) : INT64_MAX;
+    if (!lease->resuming || lease->orphan)
+        return INT64_MAX;
+    return earlier(earlier(lease->deadline_ns, lease->resume_ns), away_due_ns(lease));
 }
 
 void lease_events_end_overdue(struct client *client, struct redlock_lease *lease) {

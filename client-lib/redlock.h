@@ -234,9 +234,9 @@ struct redlock_callbacks {
     void (*extended)(struct redlock_lease *lease, void *userdata);
     /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state, by
      * redlock_dispatch(); within a blocking call only then if the lease has a place in the agent's page
-     * (redlock_valid(3)). `reason` is
-     * the agent's word, "expired" if the agent gave none until the deadline, or "lost" if it only reports
-     * the end. The handle stays until redlock_release(). */
+     * (redlock_valid(3)), or is being resumed. `reason` is the agent's word, "expired" if the agent gave
+     * none until the deadline, or "lost" if it only reports the end. The handle stays until
+     * redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is stopping. Leases stay valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);

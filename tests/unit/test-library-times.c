@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -119,12 +120,95 @@ static void test_observe_away(void) {
     end();
 }
 
+static struct reports {
+    int64_t at_risk_ns, extended_ns, lost_ns; /* 0: not reported */
+    char reason[32];
+    bool brings_agent; /* the report of the risk does */
+} reports;
+
+static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
+    (void) lease;
+    (void) userdata;
+    is(reports.at_risk_ns, 0);
+    is(left_ms, TTL_MS / 2);
+    reports.at_risk_ns = now_ns;
+    (void) snprintf(reports.reason, sizeof(reports.reason), "%s", reason);
+    if (reports.brings_agent)
+        scripted_again();
+}
+
+static void on_extended(struct redlock_lease *lease, void *userdata) {
+    (void) lease;
+    (void) userdata;
+    reports.extended_ns = now_ns;
+}
+
+static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
+    (void) lease;
+    (void) reason;
+    (void) text;
+    (void) userdata;
+    reports.lost_ns = now_ns;
+}
+
+/* A lease whose agent has died. */
+static struct redlock_lease *lose_agent(int64_t answer_ms) {
+    const struct redlock_callbacks callbacks = {
+        .size = sizeof(callbacks), .at_risk = on_at_risk, .extended = on_extended, .lost = on_lost};
+
+    reports = (struct reports){0};
+    scripted_start();
+    connection = connect_scripted();
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    redlock_set_answer_timeout(connection, answer_ms);
+    struct redlock_lease *lease = acquire(connection);
+    scripted_die();
+    return lease;
+}
+
+static void test_risk_in_call(void) {
+    struct redlock_lease *lease = lose_agent(TTL_MS / 2 - 1);
+    int64_t begun_ns = now_ns, half_ns = TTL_MS * NS_PER_MS / 2;
+
+    is(redlock_check(lease), REDLOCK_AGENT_AWAY);
+    is(reports.at_risk_ns, 0);
+    is(redlock_check(lease), REDLOCK_AGENT_AWAY);
+    is(reports.at_risk_ns, begun_ns + half_ns);
+    is_string(reports.reason, "agent-away", "`at_risk` is called when half of the validity has passed");
+    is(redlock_check(lease), 0);
+    is(reports.lost_ns, begun_ns + 2 * half_ns);
+    end();
+}
+
+static void test_return_in_call(void) {
+    struct redlock_lease *lease = lose_agent(TTL_MS);
+
+    reports.brings_agent = true;
+    ok(redlock_check(lease) > 0, "the next agent resumes the lease");
+    ok(reports.at_risk_ns != 0 && reports.extended_ns >= reports.at_risk_ns,
+       "`extended` is called after `at_risk`");
+    is(reports.lost_ns, 0);
+    end();
+}
+
+/* No callback gets a handle that is being released. */
+static void test_release_away(void) {
+    struct redlock_lease *lease = lose_agent(TTL_MS - 1);
+
+    is(redlock_release(lease), REDLOCK_AGENT_AWAY);
+    is(reports.at_risk_ns, 0);
+    end();
+}
+
 int main(void) {
     for (enum call which = CALL_RELEASE; which < CALLS; which++) {
         test_grant_in_call(which, true);
         test_grant_in_call(which, false);
     }
     test_observe_away();
+    test_risk_in_call();
+    test_return_in_call();
+    test_release_away();
     scripted_die();
     return done_testing();
 }
