@@ -132,11 +132,11 @@ int redlock_acquire(struct redlock *connection, const char *name, const struct r
 int redlock_release(struct redlock_lease *lease);
 
 /* Asks the agent for the remaining validity in ms. 0: lost, or less than 1 ms left, and so lost from now on;
- * or a connection error. */
+ * or not granted yet, and the request waits on; or a connection error. */
 int64_t redlock_check(struct redlock_lease *lease);
 
-/* Reports to the agent that the holder is alive; due at least every heartbeat_ms. 1; 0: the lease is lost;
- * or a connection error. */
+/* Reports to the agent that the holder is alive; due at least every heartbeat_ms. 1; 0: the lease is lost,
+ * or not granted yet; or a connection error. */
 int redlock_beat(struct redlock_lease *lease);
 
 /* The remaining validity in ns, 0: not held. Reads memory that the agent keeps up to date (protocol.md,
@@ -152,7 +152,7 @@ int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 /* redlock_remaining_ns() > 0: to be called just before each step that only the holder may do. */
 bool redlock_valid(const struct redlock_lease *lease);
 
-/* The agent's id of the lease; 0 until the agent assigned one; changes when the lease is resumed. */
+/* The agent's id of the lease; 0 until the agent assigned one, after a restart until the next one did. */
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
 
 /* The fencing token, at most 53 bits: larger than the token of every earlier holder of the name. A resource

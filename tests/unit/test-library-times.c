@@ -191,6 +191,21 @@ static void test_return_in_call(void) {
     end();
 }
 
+/* The next agent assigns an id before it has resumed the lease. */
+static void test_id_while_resuming(void) {
+    struct redlock_lease *lease = lose_agent(TTL_MS);
+
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    is(redlock_lease_id(lease), 0);
+    scripted.keeps_waiting = true;
+    scripted_again();
+    ok(leader_is_known(), "the next agent has the request");
+    is(redlock_lease_id(lease), scripted.id);
+    scripted_grant();
+    ok(redlock_check(lease) > 0, "then the lease is resumed");
+    end();
+}
+
 /* No callback gets a handle that is being released. */
 static void test_release_away(void) {
     struct redlock_lease *lease = lose_agent(TTL_MS - 1);
@@ -208,6 +223,7 @@ int main(void) {
     test_observe_away();
     test_risk_in_call();
     test_return_in_call();
+    test_id_while_resuming();
     test_release_away();
     scripted_die();
     return done_testing();

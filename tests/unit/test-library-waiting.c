@@ -95,6 +95,21 @@ static void test_failed_without_callback(void) {
     redlock_close(connection);
 }
 
+/* 0 is final only for a lease that was granted. */
+static void test_still_waiting(enum call which) {
+    scripted_start();
+    scripted.check_ms = scripted.beat = 0;
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = wait_for_grant(connection, 5000);
+
+    ok(call(which, lease) == 0, "%s returns 0 for a request that waits", names[which]);
+    scripted_grant();
+    ok(dispatch_until(connection, &events.granted, 1), "which is granted later");
+    ok(redlock_valid(lease), "and valid then");
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
 static void test_granted_meanwhile(void) {
     scripted_start();
     struct redlock *connection = connect_scripted();
@@ -164,6 +179,8 @@ int main(void) {
         test_break(which, 0);
         test_break(which, 5000);
     }
+    test_still_waiting(CALL_CHECK);
+    test_still_waiting(CALL_BEAT);
     test_failed_without_callback();
     test_granted_meanwhile();
     test_granted_later();
