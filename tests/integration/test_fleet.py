@@ -185,8 +185,10 @@ def test_shared_node_restarts_with_its_data():
     nodes[2].kill()
     nodes[2].start()
     second = lab.Agent(nodes[2:], SHORT)
-    state = second.wait_node("c", "quarantined", "another db")
-    ok("a, b, c" in state["reason"], "NODES shows the former fleet of the node: %s" % state["reason"])
+    state = second.wait_node("c", "quarantined", "fleet")
+    ok("a, b, c" in state["reason"] or "voted for another fleet, and has restarted" in state["reason"],
+       "NODES shows the former fleet of the node, after three seconds what happened: %s" % state["reason"])
+    ok("redlock nodes --bless c" in state["reason"], "and the next step")
     equal(second.status()["voting"], 0, "none of its nodes votes")
     second.kill()
 
