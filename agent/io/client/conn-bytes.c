@@ -45,8 +45,8 @@ static bool is_crowded(const struct conn *conn) {
     const struct quota *quota = quota_of(conn);
     uint64_t used = quota->accounts[conn->session.account].used[QUOTA_BYTES];
 
-    return used > quota->max[QUOTA_BYTES] / 8 &&
-           used > quota_limit(quota, conn->session.uid, QUOTA_BYTES) / 2;
+    /* Users with nothing, as most are, need no look-up of their limit. */
+    return used > 0 && used > quota_limit(quota, conn->session.uid, QUOTA_BYTES) / 2;
 }
 
 size_t conn_bytes_pause(const struct conn *conn) {
