@@ -131,7 +131,6 @@ bool notify_tick(struct notify *notify, const struct front_state *local, instant
     notify->ping_ns = now_ns + notify->ping_every_ns;
     if (notify->n_awaited > 0)
         return false;
-    (void) sd_notify(0, "WATCHDOG=1");
     notify->ping++;
     notify->n_awaited = local->identity.n_keepers;
     return true;
@@ -142,8 +141,11 @@ instant_ns notify_due_ns(const struct notify *notify) {
 }
 
 void notify_pong(struct notify *notify, uint32_t ping) {
-    if (ping == notify->ping && notify->n_awaited > 0)
-        notify->n_awaited--;
+    if (ping != notify->ping || notify->n_awaited == 0)
+        return;
+    notify->n_awaited--;
+    if (notify->n_awaited == 0) /* not at the next ping: a keeper may hang since its reply */
+        (void) sd_notify(0, "WATCHDOG=1");
 }
 
 void notify_reloading(const struct notify *notify) {

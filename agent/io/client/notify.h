@@ -1,7 +1,8 @@
 /* Notifications to the service manager, see sd_notify(3): readiness, the status line, and the watchdog.
  *
  * sd_event_set_watchdog() watches one thread. Instead the front sends a ping to all keepers, four times in a
- * watchdog period, and feeds the watchdog when every keeper has replied to the last ping. */
+ * watchdog period, and feeds the watchdog when the last keeper replies. So the manager acts one period after
+ * the last sign of life of a thread that hangs. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ void notify_changed(struct notify *notify, const struct front_state *local, inst
 bool notify_tick(struct notify *notify, const struct front_state *local, instant_ns now_ns);
 instant_ns notify_due_ns(const struct notify *notify);
 
-/* A keeper has replied to the ping with this number. */
+/* A keeper has replied to the ping with this number: the last reply feeds the watchdog. */
 void notify_pong(struct notify *notify, uint32_t ping);
 
 /* Around the reading of a new configuration. */
