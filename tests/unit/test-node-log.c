@@ -106,6 +106,31 @@ static void test_other_keepers(void) {
     is_string(written(), "", "the first keeper logs for all");
 }
 
+/* Each node may show another agent's settings, and each probe of a node finds them again. */
+static void test_differences(void) {
+    static const char line[] = "<4>agents of these nodes are configured differently: ";
+    char text[32];
+
+    node_log_init(&node_log, names, true);
+    node_log_difference(&node_log, "");
+    is_string(written(), "", "no difference, no line");
+    for (unsigned i = 0; i < 100; i++)
+        node_log_difference(&node_log, i % 2 ? "max_ttl" : "fencing");
+    is_int(lines(written()), 2, "two differences, which take turns, are logged once each");
+    ok(strncmp(got, line, strlen(line)) == 0 && strstr(got, ": fencing\n") && strstr(got, ": max_ttl\n"),
+       "with their texts");
+    for (unsigned i = 0; i < 10 * NODE_LOG_DIFFERENCES; i++) {
+        (void) snprintf(text, sizeof(text), "%u", i % NODE_LOG_DIFFERENCES);
+        node_log_difference(&node_log, text);
+    }
+    is_int(lines(written()), NODE_LOG_DIFFERENCES, "so are as many as are kept");
+    node_log_difference(&node_log, "fencing");
+    is_int(lines(written()), 1, "one of before all these is logged again");
+    node_log_init(&node_log, names, false);
+    node_log_difference(&node_log, "fencing");
+    is_string(written(), "", "the first keeper logs for all");
+}
+
 int main(void) {
     int fds[2];
 
@@ -116,6 +141,7 @@ int main(void) {
     test_limit();
     test_last_state();
     test_other_keepers();
+    test_differences();
     (void) close(fds[0]);
     return done_testing();
 }

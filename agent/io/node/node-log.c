@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "io/loop/clock.h"
 #include "io/loop/loss-log.h"
 #include "local/front-state.h"
@@ -108,10 +109,24 @@ void node_log_missing_rights(struct node_log *log, unsigned node, const char *mi
     log->lacks_rights[node] = true;
 }
 
+/* Moves the hash to the front; a new one replaces the one that was seen longest ago. */
+static bool is_new_difference(struct node_log *log, uint64_t hash) {
+    unsigned at = 0;
+
+    while (at < NODE_LOG_DIFFERENCES - 1 && log->differences[at] != hash)
+        at++;
+    bool is_new = log->differences[at] != hash;
+    memmove(&log->differences[1], &log->differences[0], at * sizeof(log->differences[0]));
+    log->differences[0] = hash;
+    return is_new;
+}
+
 void node_log_difference(struct node_log *log, const char *difference) {
-    if (!log->is_first || difference[0] == '\0' || strcmp(log->difference, difference) == 0)
+    static const uint64_t key[2] = {0, 0};
+
+    if (!log->is_first || difference[0] == '\0' ||
+        !is_new_difference(log, hash_bytes(key, difference, strlen(difference))))
         return;
-    (void) snprintf(log->difference, sizeof(log->difference), "%s", difference);
     log_warning("agents of these nodes are configured differently: %s", difference);
 }
 

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/event.h"
 #include "core/node.h"
 #include "io/loop/log-limit.h"
-#include "io/node/fleet.h"
+
+enum { NODE_LOG_DIFFERENCES = 16 };
 
 /* A state whose line was suppressed. */
 struct node_log_state {
@@ -24,7 +26,7 @@ struct node_log {
     bool is_first;                               /* of the agent's keepers: logs what all of them see */
     char trouble[NODES_MAX][NODE_TROUBLE_BYTES]; /* the last one logged; "" when there is none */
     bool lacks_rights[NODES_MAX];                /* logged */
-    char difference[DIFFERENCE_BYTES];           /* the last one logged */
+    uint64_t differences[NODE_LOG_DIFFERENCES];  /* hashes of those logged, the last seen first */
     struct log_limit foreign_values, losses;
     struct log_limit state_lines[NODES_MAX];
     struct node_log_state suppressed[NODES_MAX];
@@ -40,7 +42,8 @@ void node_log_report(struct node_log *log, const struct report *report);
 /* The node's user may not subscribe to releases, for the reason in `missing`. */
 void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing);
 
-/* Another agent of the fleet is configured differently; "": none is known. */
+/* Another agent of the fleet is configured differently; "": none is known. Nodes may show different agents:
+ * each of the last NODE_LOG_DIFFERENCES texts is logged once. */
 void node_log_difference(struct node_log *log, const char *difference);
 
 /* Writes the counts of suppressed lines that are due, and the last states. Call at `due_ns` at the latest.
