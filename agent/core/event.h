@@ -62,7 +62,7 @@ enum report_kind {
     REPORT_CONTENDED, /* failure, text: an attempt failed, the request goes on */
     REPORT_EXTENDED,  /* deadline */
     REPORT_AT_RISK,   /* reason */
-    REPORT_LOST,      /* reason, token: the request is over. text: the name */
+    REPORT_LOST,      /* reason: the request is over. text: the name */
     REPORT_AWAITED,   /* text: the name; a subscriber received the message of its release, or may have */
     REPORT_RELEASED,  /* the answer to COMMAND_RELEASE and COMMAND_FORGET: the request is over */
     REPORT_LEADER,  /* text: the value that a majority has; token, validity_ms (-1: no end). No text: none */

@@ -70,7 +70,6 @@ static void report_reason(struct shard *shard, const struct lease *lease, enum r
                                              .request = lease->request,
                                              .deadline_ns = lease->deadline_ns,
                                              .reason = reason,
-                                             .token = lease->token,
                                              .trace = lease_table_trace(shard, lease),
                                              .text = lease->text->bytes,
                                              .text_length = lease->text->head_length});

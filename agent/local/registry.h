@@ -65,6 +65,9 @@ struct registry_sink {
     /* Delivers the outcome to the request's session. FAILED, LOST and RELEASED are a request's last. */
     void (*outcome)(void *userdata, struct request *request, const struct request_outcome *outcome,
                     instant_ns now_ns);
+    /* The lease is lost: each loss once, that the keeper has reported or the front has seen first, with or
+     * without a session. May be NULL. */
+    void (*lost)(void *userdata, const struct request *request, enum reason reason);
     /* The holder of this name on this host has changed; its keeper knows, or has the command. May be NULL.
      */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);

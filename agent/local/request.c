@@ -110,6 +110,8 @@ void request_note_lost(struct registry *registry, struct request *request,
     if (request_is_lost(request))
         return;
     registry->losses[lost->reason]++;
+    if (registry->sink.lost)
+        registry->sink.lost(registry->sink.userdata, request, lost->reason);
     history_note_outcome(registry, request, lost, now_ns);
     request->risk = REQUEST_LOST;
 }

@@ -12,6 +12,13 @@ static enum registry_reading on_grant_reading(void *userdata, const struct reque
     return request->session < &harness.sessions[2] || !keeper.nobody_reads ? GRANT_READ : GRANT_UNREAD;
 }
 
+static void on_lost(void *userdata, const struct request *request, enum reason reason) {
+    (void) userdata;
+    assert(request->name);
+    keeper.losses++;
+    keeper.last_loss = reason;
+}
+
 void on_command(void *userdata, uint64_t hash, const struct command *command) {
     (void) userdata;
     (void) hash;
@@ -37,7 +44,7 @@ void begin(uint32_t limit) {
                      .node_names = {"a"},
                      .node_addresses = {"unix:/a.sock"}},
         .sink = {.query = on_command, .survey = on_survey},
-        .registry_sink = {.command = on_command, .grant_reading = on_grant_reading},
+        .registry_sink = {.command = on_command, .lost = on_lost, .grant_reading = on_grant_reading},
         .requests_max = limit <= 512 ? 512 : 4096,
         .limit = limit,
         .sessions = LISTENERS};

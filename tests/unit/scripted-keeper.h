@@ -11,6 +11,8 @@ extern struct scripted_keeper {
     unsigned n_commands;
     unsigned surveys;
     bool nobody_reads;
+    unsigned losses; /* that the registry has reported */
+    enum reason last_loss;
 } keeper;
 
 /* A new front with LISTENERS sessions, of at most `limit` requests. */

@@ -131,6 +131,13 @@ static void test_differences(void) {
     is_string(written(), "", "the first keeper logs for all");
 }
 
+static void test_losses(void) {
+    node_log_init(&node_log, names, true);
+    node_log_report(&node_log,
+                    &(struct report){.kind = REPORT_LOST, .request = 1, .text = "job", .text_length = 3});
+    is_string(written(), "", "a keeper logs no loss: the front does, and knows of all");
+}
+
 int main(void) {
     int fds[2];
 
@@ -142,6 +149,7 @@ int main(void) {
     test_last_state();
     test_other_keepers();
     test_differences();
+    test_losses();
     (void) close(fds[0]);
     return done_testing();
 }

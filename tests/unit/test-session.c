@@ -392,6 +392,47 @@ static void test_expel(void) {
        "but at once when the process dies");
 }
 
+static void is_lost_once(enum reason reason, const char *what) {
+    ok(keeper.losses == 1 && keeper.last_loss == reason, "%s: one loss", what);
+}
+
+/* The log has each loss once, from where it is seen first. */
+static void test_losses(void) {
+    begin(512);
+    report(hold(0, "ACQUIRE job"), REPORT_LOST);
+    is_lost_once(REASON_NO_QUORUM, "reported by the keeper");
+
+    begin(512);
+    uint64_t request = hold(0, "ACQUIRE job");
+    harness.now_ns += 9898 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_lost_once(REASON_PAUSED, "seen by the front alone, as the keeper has extended the lease");
+    report(request, REPORT_EXTENDED);
+    report(request, REPORT_LOST);
+    report(request, REPORT_RELEASED);
+    is_lost_once(REASON_PAUSED, "by the keeper, too, but later");
+
+    begin(512);
+    (void) hold(0, "ACQUIRE job");
+    (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
+    is_lost_once(REASON_CLOSED, "with a session that the agent ends");
+    harness.now_ns += 9898 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_lost_once(REASON_CLOSED, "and at its deadline");
+
+    begin(512);
+    request = hold(0, "ACQUIRE job LINGER 5000");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    report(request, REPORT_LOST);
+    is_lost_once(REASON_NO_QUORUM, "while the lease lingers without a session");
+
+    begin(512);
+    (void) hold(0, "ACQUIRE job");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    report(last_command()->request, REPORT_LOST);
+    is_int(keeper.losses, 0, "a released lease is not lost");
+}
+
 static void test_quota(void) {
     begin(2);
     (void) hold(0, "ACQUIRE one");
@@ -418,6 +459,7 @@ int main(void) {
     test_risk_once();
     test_withdraw_async();
     test_expel();
+    test_losses();
     test_quota();
     return done_testing();
 }

@@ -59,8 +59,9 @@ static void trace(const struct request *request, const struct request_outcome *o
         usdt_grant(name->bytes, name->head_length, request->token, us);
 }
 
-/* A lease of before a restart that no keeper has: it was not found on the nodes, or is not searched for. */
-static void log_loss(struct local_layer *layer, const struct request *request, enum reason reason) {
+/* The front logs all losses: a keeper does not know of those that the front has seen first. */
+static void on_lost(void *userdata, const struct request *request, enum reason reason) {
+    struct local_layer *layer = userdata;
     const struct shared_string *name = request->name->key.text;
 
     loss_log_write(&layer->losses, name->bytes, name->head_length, reply_reason_word(reason),
@@ -69,12 +70,9 @@ static void log_loss(struct local_layer *layer, const struct request *request, e
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns) {
-    struct local_layer *layer = userdata;
-
+    (void) userdata;
     if (request->name)
         trace(request, outcome, now_ns);
-    if (request->name && outcome->kind == OUTCOME_LOST && request->restore != RESTORE_NONE)
-        log_loss(layer, request, outcome->reason);
     outcome_deliver(request, outcome, now_ns);
 }
 
@@ -163,6 +161,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
                      uint32_t requests_max, struct keeper_set *keepers) {
     const struct registry_sink registry_sink = {.command = on_command,
                                                 .outcome = on_outcome,
+                                                .lost = on_lost,
                                                 .changed = on_changed,
                                                 .cools = on_cools,
                                                 .grant_reading = on_grant_reading,

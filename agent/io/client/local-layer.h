@@ -19,7 +19,7 @@ struct local_layer {
     void *cooling_memory;
     void *history_memory;
     char *reply;
-    struct log_limit losses; /* that the keepers don't log */
+    struct log_limit losses;
 };
 
 /* `config` and `agent_id` of the start, and `keepers`, outlive the layer. 0 or a negative errno. */

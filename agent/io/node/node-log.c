@@ -6,9 +6,7 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "io/loop/clock.h"
-#include "io/loop/loss-log.h"
 #include "local/front-state.h"
-#include "local/reply.h"
 
 void node_log_init(struct node_log *log, const char *const *node_names, bool is_first) {
     *log = (struct node_log){
@@ -18,7 +16,6 @@ void node_log_init(struct node_log *log, const char *const *node_names, bool is_
         .foreign_values = {.kind = "leases with another client's value under their keys",
                            .level = LOG_LEVEL_WARNING},
     };
-    loss_log_init(&log->losses);
     for (unsigned i = 0; i < NODES_MAX; i++)
         log->state_lines[i] = (struct log_limit){.kind = "the state of a node", .level = LOG_LEVEL_WARNING};
 }
@@ -98,9 +95,6 @@ void node_log_report(struct node_log *log, const struct report *report) {
         log_state(log, report);
     else if (report->kind == REPORT_FOREIGN)
         log_foreign_value(log, report);
-    else if (report->kind == REPORT_LOST)
-        loss_log_write(&log->losses, report->text, report->text_length, reply_reason_word(report->reason),
-                       report->token);
 }
 
 void node_log_missing_rights(struct node_log *log, unsigned node, const char *missing) {
@@ -144,8 +138,7 @@ static instant_ns settle_states(struct node_log *log, unsigned node, instant_ns 
 }
 
 void node_log_settle(struct node_log *log, instant_ns now_ns) {
-    log->due_ns =
-        instant_min(log_limit_settle(&log->foreign_values, now_ns), log_limit_settle(&log->losses, now_ns));
+    log->due_ns = log_limit_settle(&log->foreign_values, now_ns);
     for (unsigned i = 0; i < NODES_MAX; i++)
         log->due_ns = instant_min(log->due_ns, settle_states(log, i, now_ns));
 }

@@ -1,4 +1,4 @@
-/* A keeper's log lines about nodes and leases: each trouble once, until it changes.
+/* A keeper's log lines about nodes, and about keys there: each trouble once, until it changes.
  *
  * A node that votes and cuts the connection again and again has a new state each time. So the states of each
  * node are limited, and the last one follows the count of those that were suppressed: the log ends with the
@@ -27,7 +27,7 @@ struct node_log {
     char trouble[NODES_MAX][NODE_TROUBLE_BYTES]; /* the last one logged; "" when there is none */
     bool lacks_rights[NODES_MAX];                /* logged */
     uint64_t differences[NODE_LOG_DIFFERENCES];  /* hashes of those logged, the last seen first */
-    struct log_limit foreign_values, losses;
+    struct log_limit foreign_values;
     struct log_limit state_lines[NODES_MAX];
     struct node_log_state suppressed[NODES_MAX];
     instant_ns due_ns; /* when a suppressed state is due; INSTANT_NEVER: none is suppressed */
@@ -36,7 +36,7 @@ struct node_log {
 /* `node_names` must outlive the log. Nothing is to be freed. */
 void node_log_init(struct node_log *log, const char *const *node_names, bool is_first);
 
-/* A REPORT_NODE, REPORT_FOREIGN or REPORT_LOST; others are ignored. */
+/* A REPORT_NODE or REPORT_FOREIGN; others are ignored. (The front logs losses.) */
 void node_log_report(struct node_log *log, const struct report *report);
 
 /* The node's user may not subscribe to releases, for the reason in `missing`. */
