@@ -60,7 +60,7 @@ static void print_help(void) {
         "  --store          keep connections and leases for the next process, in the service manager\n"
         "  --dev[=N]        start N (3) private Redis servers and use them: for trials and tests\n"
         "  --core-dumps     do not prevent core dumps, which can have lock values and passwords in them\n"
-        "  --check-config   report the configuration's mistakes; exit 0 if there are none, 78 otherwise\n"
+        "  --check-config   report the configuration's mistakes; exit 0: none, 78: some, 71: no access\n"
         "  --version        print the version\n"
         "  --help           print this\n"
         "\n"
