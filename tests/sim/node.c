@@ -426,6 +426,16 @@ static bool is_moved(const struct sim_node *node, const struct sim_request *requ
     return later < 32768 && (later > 0 || node->data.moved[at].owner != request->owner);
 }
 
+/* True if the lease's value is the last one of a majority: the release is a holder's, whatever the agent
+ * says. A failed attempt's release frees no name: the holder's key had expired before the attempt. */
+static bool had_majority(unsigned name, const uint8_t secret[SECRET_BYTES]) {
+    unsigned nodes = 0;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        nodes += memcmp(sim_nodes[i].data.keys[name].secret, secret, SECRET_LEASE_BYTES) == 0;
+    return nodes >= quorum_of(sim_n_nodes);
+}
+
 /* The key is free or has our value. */
 static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const struct sim_request *request,
                                      bool ours, struct sim_reply *reply) {
@@ -468,8 +478,8 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         clients_check_deletion(name, &node->data.keys[name]);
         note_key(name);
         node->data.keys[name].set = false;
-        /* A failed attempt's release frees no name: the holder's key had expired before the attempt. */
-        node->data.keys[name].released = !request->quiet || node->data.keys[name].released_before;
+        node->data.keys[name].released =
+            !request->quiet || had_majority(name, request->secret) || node->data.keys[name].released_before;
         if (!request->quiet)
             pubsub_publish(node, name);
         return VOTE_YES;
