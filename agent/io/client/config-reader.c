@@ -73,13 +73,13 @@ static void *read_file(void *userdata) {
 
 static int on_done(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
     struct config_reader *reader = userdata;
-    struct config *fresh = reader->reading->fresh;
     uint64_t count;
 
     (void) source;
     (void) revents;
     if (read(fd, &count, sizeof(count)) != sizeof(count))
         return 0;
+    struct config *fresh = reader->reading->fresh; /* the thread wrote before that count */
     reader->reading->fresh = NULL;
     reader->handler(reader->userdata, fresh, reader->reading->error, reader->reading->diagnostics);
     return 0;
