@@ -5,7 +5,7 @@
 #include "client.h"
 
 /* Begins a public call: REDLOCK_OK, to be ended by connection_leave(); or REDLOCK_BAD_ARGUMENT (NULL),
- * REDLOCK_FORKED or REDLOCK_IN_USE. The end arms the event loop's timer for what is due next. */
+ * REDLOCK_FORKED or REDLOCK_IN_USE. connection_leave() sets the event loop's timer to the next due time. */
 int connection_enter(struct redlock *connection);
 void connection_leave(struct redlock *connection);
 

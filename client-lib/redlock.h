@@ -152,7 +152,8 @@ int64_t redlock_remaining_ns(const struct redlock_lease *lease);
 /* redlock_remaining_ns() > 0: to be called just before each step that only the holder may do. */
 bool redlock_valid(const struct redlock_lease *lease);
 
-/* The agent's id of the lease; 0 until the agent assigned one, after a restart until the next one did. */
+/* The agent's id of the lease; 0 while no agent has assigned one. After a restart of the agent the id is 0
+ * again, until the new agent assigns another. */
 uint64_t redlock_lease_id(const struct redlock_lease *lease);
 
 /* The fencing token, at most 53 bits: larger than the token of every earlier holder of the name. A resource

@@ -207,7 +207,7 @@ static int check_name(struct check *check, const char *name) {
     status = listing_leases(&check->list, find_lease, &search);
     if (status != STATUS_DONE || search.found)
         return status;
-    cli_complain("%s: held by another lease than %" PRIu64 ", or by that of another user", name, check->id);
+    cli_complain("%s: held by another lease, or lease %" PRIu64 " is another user's", name, check->id);
     return STATUS_HELD;
 }
 

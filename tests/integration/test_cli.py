@@ -601,7 +601,7 @@ def test_release():
     identity, fence, pid = acquire("to release")
     equal(run("check", "--id", str(identity), "to release"), 0, "check --id: held by this lease")
     equal(lab.redlock_run(agent, "check", "--id", str(identity + 1), "to release")[::2],
-          (1, "redlock: to release: held by another lease than %d, or by that of another user\n" % (
+          (1, "redlock: to release: held by another lease, or lease %d is another user's\n" % (
               identity + 1)),
           "and not by another one")
     equal(run("check", "--fence", str(fence), "to release"), 0, "check --fence: held with this token")
