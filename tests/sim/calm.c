@@ -40,6 +40,10 @@ int64_t calm_since_ns(unsigned name, unsigned agent) {
     return holds ? instant_max(free_since_ns[name], untroubled_since_ns[agent]) : 0;
 }
 
+bool calm_is_untroubled_since(unsigned agent, int64_t true_ns) {
+    return untroubled_since_ns[agent] != 0 && untroubled_since_ns[agent] <= true_ns;
+}
+
 static void note(int64_t *since_ns, bool holds) {
     if (!holds)
         *since_ns = 0;

@@ -11,3 +11,6 @@ bool calm_look(void);
 
 /* Since when the name is free, and nothing keeps the agent from a quorum; 0: not now. */
 int64_t calm_since_ns(unsigned name, unsigned agent);
+
+/* Nothing has kept the agent from a quorum since then; false where the agents' sets of nodes differ. */
+bool calm_is_untroubled_since(unsigned agent, int64_t true_ns);

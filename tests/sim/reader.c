@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent.h"
+#include "calm.h"
 #include "client.h"
 #include "clients.h"
 #include "events.h"
@@ -26,6 +27,7 @@ enum {
     KNOWN_MS = 5000,    /* not before */
     BLESSING_MS = 4000, /* by then a command has reached the nodes */
     EXTENDED_MS = 1500, /* a lease that is so old has been extended on all nodes */
+    SHOWN_MS = 3000,    /* protocol.md says about a second, and one more after many pushes */
 };
 
 enum question {
@@ -285,17 +287,14 @@ static void check_metrics(void) {
 
 /* --- LEADER and OBSERVE --- */
 
-/* The client whose lease all nodes have, as far as the reader's agent sees them; NULL: none, or it is not
- * certain. In the calm no node loses a key, and an extension sets keys that are missing. */
-static const struct client *certain_holder(unsigned name) {
-    int64_t true_ns = reader.true_asked_ns - EXTENDED_MS * NS_PER_MS;
-
-    if (sim_sets_differ || !reader.untroubled || !agent_is_untroubled(agent_here()))
-        return NULL;
+/* The client whose lease all nodes have had since then; NULL: none, or it is not certain. In the calm no
+ * node loses a key, and an extension sets keys that are missing. */
+static const struct client *certain_holder(unsigned name, int64_t true_ns) {
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *client = &sim_clients[i];
         if (client->name == name && client->holding && exclusion_holds(client) && true_since_ns[i] > 0 &&
-            true_since_ns[i] < true_ns && agent_is_untroubled(client_agent(client)))
+            true_since_ns[i] < true_ns - EXTENDED_MS * NS_PER_MS &&
+            agent_is_untroubled(client_agent(client)))
             return client;
     }
     return NULL;
@@ -334,7 +333,8 @@ static void check_left(const struct resp_token *holder, int64_t validity_ms) {
 }
 
 static void check_leader(void) {
-    const struct client *holder = certain_holder(reader.name);
+    bool sees_all = !sim_sets_differ && reader.untroubled && agent_is_untroubled(agent_here());
+    const struct client *holder = sees_all ? certain_holder(reader.name, reader.true_asked_ns) : NULL;
     char text[64];
 
     if (tokens[0].type == RESP_ERROR)
@@ -392,6 +392,30 @@ static void check_unknown(void) {
             sim_now_ns > since_ns + UNKNOWN_MS * NS_PER_MS && reader.leaders[name][0] != 'u')
             violation("no node has answered for %lld ms, and name %u is not shown as unknown",
                       (long long) ((sim_now_ns - since_ns) / NS_PER_MS), name);
+    }
+}
+
+/* In the calm, the last push of each observed name shows what all nodes have had for SHOWN_MS. */
+static void check_shown(void) {
+    int64_t since_ns = sim_now_ns - SHOWN_MS * NS_PER_MS;
+    char holds[16];
+
+    if (!calm_is_untroubled_since(reader.agent, since_ns))
+        return;
+    for (unsigned name = 0; name < SIM_NAMES; name++) {
+        int64_t free_ns = calm_since_ns(name, reader.agent);
+        const struct client *holder = certain_holder(name, since_ns);
+        const char *shown = reader.leaders[name];
+
+        if (!reader.observes[name] || reader.true_observed_ns[name] > since_ns)
+            continue;
+        (void) snprintf(holds, sizeof(holds), "h%u:", holder ? sim_agents[holder->agent].host + 1 : 0);
+        if (free_ns != 0 && free_ns < since_ns && shown[0] != 'f')
+            violation("name %u has been free for %lld ms, and its observer sees %s", name,
+                      (long long) ((sim_now_ns - free_ns) / NS_PER_MS), shown);
+        if (holder && strncmp(shown, holds, strlen(holds)) != 0)
+            violation("client %u holds name %u, and its observer sees %s", client_index(holder), name,
+                      shown);
     }
 }
 
@@ -616,6 +640,7 @@ void reader_step(void) {
     if (!front_serves(agent_here()) || sim_now_ns < agent_here()->paused_until_ns)
         return;
     check_unknown();
+    check_shown();
     if (reader.n_asked > 0) {
         int64_t since_ns = instant_max(reader.true_asked_ns, agent_here()->halted_until_ns);
         if (sim_now_ns > since_ns + ANSWERED_MS * NS_PER_MS && agent_is_untroubled(agent_here()))
