@@ -618,17 +618,8 @@ def readme_config(text):
     check_config(text)
 
 
-@example("README.md", "redlockd --dev")
-def start_by_hand(text):
-    alone, with_nodes = text.splitlines()
-    equal(alone.split()[0], "redlockd", "the first line is how units/redlockd.service starts it")
-    begins(re.search("^ExecStart=@sbindir@/(.*)$", pages.read("units/redlockd.service.in"), re.M).group(1),
-           "redlockd", "which runs in tests/systemd")
-    equal(with_nodes + "\n", pages.find("redlockd.8", "redlockd --dev"),
-          "the second is in redlockd(8), and run there")
-
-
-not_run("README.md", "systemd-sysusers && systemctl daemon-reload", MACHINE)
+not_run("README.md", "systemd-sysusers && journalctl", MACHINE)
+not_run("README.md", "nodes --bless a b c", MACHINE)
 
 
 @example("README.md", "redlock run -n NAME")

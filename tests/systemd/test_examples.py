@@ -35,10 +35,12 @@ def is_active(unit):
 
 
 def test_installation():
-    run("README.md", "systemctl enable --now redlockd.socket", USER="nobody")
+    run("README.md", "systemctl enable --now redlockd.socket")
     for unit in ("redlockd.socket", "redlockd.service"):
         equal(host.run("systemctl", "is-enabled", unit)[1], "enabled\n", "%s is enabled" % unit)
         ok(is_active(unit), "%s runs" % unit)
+    lab.wait_for(lambda: host.run("redlock", "check")[0] == 0, 20, "the agent to vote with its nodes")
+    run("README.md", "nodes --bless a b c", USER="nobody")
     status, said = host.run("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--init-groups",
                             "redlock", "check")
     equal(status, 0, "the user may acquire leases: %s" % said.strip())
