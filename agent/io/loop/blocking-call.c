@@ -23,20 +23,6 @@ struct blocking_call {
     void *userdata;
 };
 
-static struct shared *shared_new(const struct blocking_call_type *type) {
-    struct shared *shared = malloc(sizeof(*shared));
-    int done_fd = shared ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-
-    if (done_fd < 0) {
-        int error = shared ? errno : ENOMEM;
-        free(shared);
-        errno = error;
-        return NULL;
-    }
-    *shared = (struct shared){.owners = 1, .done_fd = done_fd, .type = type};
-    return shared;
-}
-
 static void shared_unref(struct shared *shared) {
     if (atomic_fetch_sub(&shared->owners, 1) > 1)
         return;
@@ -89,17 +75,24 @@ static int start_thread(struct shared *shared, void *data) {
 int blocking_call_new(sd_event *event, int64_t priority, const struct blocking_call_type *type, void *data,
                       blocking_call_handler handler, void *userdata, struct blocking_call **ret) {
     struct blocking_call *call = calloc(1, sizeof(*call));
+    struct shared *shared = malloc(sizeof(*shared));
+    int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-    if (!call)
-        return -ENOMEM;
-    *call = (struct blocking_call){.shared = shared_new(type), .handler = handler, .userdata = userdata};
-    int r = call->shared
-                ? sd_event_add_io(event, &call->source, call->shared->done_fd, EPOLLIN, on_done, call)
-                : -errno;
+    if (!call || !shared || done_fd < 0) {
+        int error = done_fd < 0 ? -errno : -ENOMEM;
+        if (done_fd >= 0)
+            (void) close(done_fd);
+        free(shared);
+        free(call);
+        return error;
+    }
+    *shared = (struct shared){.owners = 1, .done_fd = done_fd, .type = type};
+    *call = (struct blocking_call){.shared = shared, .handler = handler, .userdata = userdata};
+    int r = sd_event_add_io(event, &call->source, done_fd, EPOLLIN, on_done, call);
     if (r >= 0)
         r = sd_event_source_set_priority(call->source, priority);
     if (r >= 0)
-        r = start_thread(call->shared, data);
+        r = start_thread(shared, data);
     if (r < 0) {
         blocking_call_free(call);
         return r;
@@ -112,8 +105,7 @@ struct blocking_call *blocking_call_free(struct blocking_call *call) {
     if (!call)
         return NULL;
     sd_event_source_disable_unref(call->source);
-    if (call->shared)
-        shared_unref(call->shared);
+    shared_unref(call->shared);
     free(call);
     return NULL;
 }
