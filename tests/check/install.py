@@ -14,7 +14,7 @@ from tap import equal, main, ok  # noqa: E402
 BUILD = sys.argv[1]
 WANTED = ["redlockd", "redlock", "libredlock.a", "libredlock.so", "libredlock.so.0", "redlock.h",
           "libredlock.pc",
-          "doc/redlockd/redlockd.conf", "doc/redlockd/releases.md",
+          "doc/redlockd/redlockd.conf", "doc/redlockd/releases.md", "doc/redlockd/protocol.md",
           "sysusers.d/redlockd.conf", "bash-completion/completions/redlock",
           "redlockd.service", "redlockd.socket", "redlock-leader@.service",
           "redlockd/redlock-alerts.yml", "redlockd/redlock-dashboard.json"]
@@ -58,8 +58,8 @@ def test_places():
     run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tree, "--tags", "man,systemd")
     texts = {name: read(os.path.join(where, name)) for where, _, names in os.walk(tree) for name in names
              if "redlock" in name}
-    wrong = [name for name, text in texts.items()
-             if re.search(r"(?<!/opt)/etc/redlock|(?<!/opt/var)/run/redlock", text)]
+    usual = re.compile(r"(?<!/opt)/etc/redlock|(?<!/opt/var)/run/redlock|/usr/(libexec|share)/(doc/)?redlock")
+    wrong = [name for name, text in texts.items() if usual.search(text)]
     equal([name for name in ("redlockd.service", "redlockd.8") if name not in texts], [],
           "the units and the pages")
     equal(wrong, [], "name no other")

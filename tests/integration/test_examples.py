@@ -361,9 +361,9 @@ def ask_with_redis_cli(text):
 not_run("redlockd.conf.5", "ACL SETUSER", "test_acl.py has an agent with just these rights")
 
 
-@example("redlockd.conf.5", 'group = "web"')
+@example("redlockd.conf.5", 'groups = {"web"}')
 def three_nodes(text):
-    check_config(text.replace('group = "web"', 'group = "0"'))
+    check_config(text.replace('groups = {"web"}', 'groups = {"0"}'))
     said = check_config(text, want=78)
     ok(said.count("\n") == 1 and "web" in said, "the group must exist: %s" % said.strip())
 
