@@ -187,7 +187,8 @@ static bool read_value(long line, const struct value_option *row, const char *te
     if (row->read(text, row, (char *) target + row->offset, expected))
         return true;
     bool may_be_missing = reader.use == CONFIG_START && *text && !strchr("0123456789", *text); /* a name */
-    if (may_be_missing && value_add_nobody(row, target)) {
+    bool is_for_nobody = value_add_nobody(row, target); /* without it the rule would be for all */
+    if (may_be_missing && is_for_nobody) {
         warn(line, "%s = \"%.80s\": does not exist now: the rule is not for it until a reload finds it",
              row->name, text);
         return true;

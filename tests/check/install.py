@@ -58,7 +58,8 @@ def test_places():
     run("meson", "install", "-C", build, "--no-rebuild", "--destdir", tree, "--tags", "man,systemd")
     texts = {name: read(os.path.join(where, name)) for where, _, names in os.walk(tree) for name in names
              if "redlock" in name}
-    usual = re.compile(r"(?<!/opt)/etc/redlock|(?<!/opt/var)/run/redlock|/usr/(libexec|share)/(doc/)?redlock")
+    usual = re.compile(r"(?<!/opt)/etc/redlock|(?<!/opt/var)/run/redlock|"
+                       r"/usr/(libexec|share)/(doc/)?redlock")
     wrong = [name for name, text in texts.items() if usual.search(text)]
     equal([name for name in ("redlockd.service", "redlockd.8") if name not in texts], [],
           "the units and the pages")

@@ -361,6 +361,9 @@ def ask_with_redis_cli(text):
 not_run("redlockd.conf.5", "ACL SETUSER", "test_acl.py has an agent with just these rights")
 
 
+not_run("redlockd.conf.5", "ListenStream=/run/redlockd/other.sock", MACHINE)
+
+
 @example("redlockd.conf.5", 'groups = {"web"}')
 def three_nodes(text):
     check_config(text.replace('groups = {"web"}', 'groups = {"0"}'))

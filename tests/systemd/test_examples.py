@@ -48,6 +48,20 @@ def test_installation():
     run("redlockd.8", "systemctl enable --now redlockd.socket")
 
 
+def test_socket():
+    place = "/etc/systemd/system/redlockd.socket.d/other.conf"
+    host.write(place, find("redlockd.conf.5", "ListenStream=/run/redlockd/other.sock"))
+    for command in ("daemon-reload", "stop redlockd.service", "restart redlockd.socket",
+                    "start redlockd.service"):
+        host.must("systemctl", *command.split())
+    equal(host.run("redlock", "check")[0], 69, "the former path has no socket")
+    host.must("sh", "-c", "REDLOCK_SOCKET=/run/redlockd/other.sock redlock check")
+    host.must("rm", place)
+    for command in ("daemon-reload", "stop redlockd.service", "restart redlockd.socket",
+                    "start redlockd.service"):
+        host.must("systemctl", *command.split())
+
+
 def test_reload():
     text = "redlockd --check-config && systemctl"
     host.configure(nodes, CONFIG + 'max_hold = "300ms"\n')
@@ -103,4 +117,4 @@ reason = machine.why_not()
 if reason:
     print("1..0 # SKIP " + reason)
     sys.exit(0)
-main(set_up, test_installation, test_reload, test_journal, test_leader, test_settings)
+main(set_up, test_installation, test_socket, test_reload, test_journal, test_leader, test_settings)
