@@ -5,6 +5,9 @@
 #include "core/lease-table.h"
 #include "core/validity.h"
 
+/* By when a node has the tokens of all leases whose keys it lacked: each takes a call of its own. */
+enum { REPAIR_MS = 30 * 1000 };
+
 static void drop_former(struct shard *shard, struct lease *lease) {
     lease->former = shared_string_unref(&shard->texts, lease->former);
     lease->stale = 0;
@@ -39,20 +42,17 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
     lease_table_set_due(shard, lease, now_ns);
 }
 
-static void plan(struct shard *shard, struct lease *lease, int64_t from_ms, int64_t to_ms,
-                 instant_ns now_ns) {
-    int64_t delay_ms = random_between(&shard->random, from_ms, to_ms);
-
-    lease->token_due_s = (uint32_t) ((now_ns + delay_ms * NS_PER_MS) / NS_PER_S);
+static uint32_t random_s(struct shard *shard, int64_t from_ms, int64_t to_ms, instant_ns now_ns) {
+    return (uint32_t) ((now_ns + random_between(&shard->random, from_ms, to_ms) * NS_PER_MS) / NS_PER_S);
 }
 
 /* At a random instant: each refresh is a call of its own, and many leases may begin at once. */
 void key_refresh_plan(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    plan(shard, lease, TOKEN_REFRESH_MS / 2, TOKEN_REFRESH_MS, now_ns);
+    lease->token_due_s = random_s(shard, TOKEN_REFRESH_MS / 2, TOKEN_REFRESH_MS, now_ns);
 }
 
 void key_refresh_plan_soon(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    plan(shard, lease, 0, TOKEN_REFRESH_MS / 2, now_ns);
+    lease->token_due_s = random_s(shard, 0, TOKEN_REFRESH_MS / 2, now_ns);
 }
 
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -62,7 +62,13 @@ enum operation key_refresh_operation(struct shard *shard, struct lease *lease, i
     return lease->former || due ? OPERATION_REFRESH : OPERATION_EXTEND;
 }
 
-void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote) {
+void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns) {
+    if (vote->kind == VOTE_REPAIRED) {
+        uint32_t due_s = random_s(shard, 0, REPAIR_MS, now_ns);
+        if (due_s < lease->token_due_s)
+            lease->token_due_s = due_s;
+    }
     if (!lease->former)
         return;
     if (vote->kind == VOTE_YES || vote->kind == VOTE_REPAIRED || vote->kind == VOTE_FOREIGN)

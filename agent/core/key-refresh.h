@@ -14,7 +14,9 @@
  *
  * Nodes forget tokens that are not used for fence_retention, so the token of a lease that is held for long
  * is used again from time to time: by a refresh whose former value is the lease's own. It also keeps the
- * largest token of the name. The shortest fence_retention counts, since another agent may have it. */
+ * largest token of the name. The shortest fence_retention counts, since another agent may have it. A node
+ * whose key was missing and is set again, as after a loss of its data, gets the token soon: an extension
+ * brings none. */
 #pragma once
 
 #include "core/event.h"
@@ -37,4 +39,5 @@ void key_refresh_plan_soon(struct shard *shard, struct lease *lease, instant_ns 
 enum operation key_refresh_operation(struct shard *shard, struct lease *lease, instant_ns now_ns);
 
 /* A node's answer to an extension. */
-void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote);
+void key_refresh_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
+                      instant_ns now_ns);

@@ -174,7 +174,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         break;
     case LEASE_HELD:
         foreign_key_seen(shard, lease, node, vote, now_ns);
-        key_refresh_vote(shard, lease, node, vote);
+        key_refresh_vote(shard, lease, node, vote, now_ns);
         held_lease_vote(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:

@@ -1,8 +1,10 @@
 -- KEYS lock, epoch[, fences, former fences] | ARGV value, ttl in ms, epoch, former value[, token]
 -- Extends the key that has the value, or replaces the former value: the lease has another holder. The
--- holder's token is stored where the node has accepted one as large, as the last one of a block: so the
--- present table has both tokens, and they stay known for fence_retention from now on. Returns {as extend for
--- one key, TIME in us}; as there, a missing key of a lease that was resumed is not set.
+-- holder's token is stored where the node has accepted one as large, as the last one of a block, or where
+-- the floor is as large, as after a loss of the node's data: so the present table has both tokens, and they
+-- stay known for fence_retention from now on. Which tokens the node accepts stays the same: a missing fence
+-- counts as the floor, the epoch's third word. Returns {as extend for one key, TIME in us}; as there, a
+-- missing key of a lease that was resumed is not set.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -24,13 +26,14 @@ elseif held == false or held == ARGV[4] then
   end
 end
 if type(done) == 'table' then return {done.err, now} end
-local fence
 if done > 0 and KEYS[3] then
-  fence = redis.pcall('HGET', KEYS[3], KEYS[1])
+  local fence = redis.pcall('HGET', KEYS[3], KEYS[1])
   if type(fence) ~= 'string' then fence = redis.pcall('HGET', KEYS[4], KEYS[1]) end
-end
-local largest = type(fence) == 'string' and string.match(fence, '^%d+')
-if largest and tonumber(largest) >= tonumber(ARGV[5]) then
-  redis.pcall('HSET', KEYS[3], KEYS[1], largest == ARGV[5] and largest or largest .. ' ' .. ARGV[5])
+  local largest = type(fence) == 'string' and string.match(fence, '^%d+') or '0'
+  local floor = string.match(ARGV[3], '^%S+ %S+ (%d+)') or '0'
+  if tonumber(largest) < tonumber(floor) then largest = floor end
+  if tonumber(largest) >= tonumber(ARGV[5]) then
+    redis.pcall('HSET', KEYS[3], KEYS[1], largest == ARGV[5] and largest or largest .. ' ' .. ARGV[5])
+  end
 end
 return {done, now}

@@ -226,6 +226,20 @@ def test_held_for_long():
           "rule 12: and so does the largest")
 
 
+def test_repaired():
+    """A node that lost its data: its floor is above the holder's token, which LEADER still shows."""
+    node = blessed()
+    floor = int(EPOCH.split()[2])
+    node.call("SET", "repaired", "REPAIRED", "PX", 50000)
+    equal(refresh(node, "repaired", floor - 1, former="REPAIRED"), 1, "a refresh extends the key")
+    equal((look(node, "repaired"), fences(node, ["repaired"])), (floor - 1, ["%d %d" % (floor, floor - 1)]),
+          "the node has the holder's token, and its floor as the largest")
+    node.call("DEL", "repaired")
+    equal(taken(node, ["repaired"], [floor]), [[0, floor]], "rule 12: it accepts no token up to the floor")
+    node.call("DEL", "repaired")
+    equal(taken(node, ["repaired"], [clock_us(node)]), [1], "but a larger one")
+
+
 def test_shorter_retention():
     """Agents with different fence_retention: a fence used within the shorter time counts for both."""
     node = blessed()
@@ -577,7 +591,7 @@ def test_order_pipelined():
     agent.terminate()
 
 
-main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_held_for_long,
+main(test_acquire, test_query, test_tokens, test_alone, test_retention, test_held_for_long, test_repaired,
      test_shorter_retention, test_spoilt,
      test_epoch, test_refused, test_release, test_extend, test_full_node, test_full, test_texts, test_shared,
      test_key_refused, test_order, test_order_pipelined)

@@ -352,13 +352,20 @@ void node_other_delete(struct sim_node *node, unsigned name, const uint8_t secre
         key->set = false;
 }
 
+/* A missing fence counts as the floor. */
+static int64_t largest_token(const struct sim_node *node, unsigned name) {
+    int64_t fence = node->data.keys[name].token;
+
+    return fence > node->data.floor_us ? fence : node->data.floor_us;
+}
+
 /* The verdict of acquire.lua and raise.lua on a token. */
 static enum token_verdict judge_token(struct sim_node *node, unsigned name,
                                       const struct sim_request *request, int64_t *ret_largest) {
     int64_t *fence = &node->data.keys[name].token, skew_us = (int64_t) request->fence_skew_ms * 1000;
     int64_t ahead_us = request->token_last - wall_us(node), behind_us = wall_us(node) - request->token;
 
-    *ret_largest = *fence > node->data.floor_us ? *fence : node->data.floor_us;
+    *ret_largest = largest_token(node, name);
     if (request->token <= *ret_largest)
         return TOKEN_SMALL;
     if (ahead_us > skew_us || behind_us > skew_us)
@@ -463,8 +470,10 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
             return VOTE_FOREIGN;
         sim_counts.refreshes++;
         set_key(node, name, request);
-        if (request->token != 0 && node->data.keys[name].token >= request->token)
+        if (request->token != 0 && largest_token(node, name) >= request->token) {
+            node->data.keys[name].token = largest_token(node, name);
             node->data.keys[name].own_token = request->token;
+        }
         return ours ? VOTE_YES : VOTE_REPAIRED;
     case OPERATION_ADOPT:
     case OPERATION_SEARCH:

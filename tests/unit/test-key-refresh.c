@@ -267,6 +267,24 @@ static void test_held_for_long(void) {
     is_int(keep_for(60).refreshes, 0, "without a token nothing is refreshed");
 }
 
+/* A node that lost its data gets the key by an extension, which has no token. */
+static void test_repaired(void) {
+    hold_with(5);
+    (void) keep_for(6);
+    harness.n_sends = 0;
+    while (harness.n_sends == 0)
+        pass_ms(50);
+    const struct sent sent = harness.sends[0];
+    is_int(sent.operation, OPERATION_EXTEND, "a lease is extended");
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    vote(2, &sent, VOTE_REPAIRED);
+    struct span span = keep_for(1);
+    ok(span.refreshes == 1 && span.longest_unused_ms <= 30000 + 4000,
+       "a node that lacked the key gets the token within 30 seconds and an extension: %u refreshes",
+       span.refreshes);
+}
+
 int main(void) {
     test_refresh();
     test_released_between();
@@ -277,5 +295,6 @@ int main(void) {
     test_second_hand_off();
     test_not_refreshed();
     test_held_for_long();
+    test_repaired();
     return done_testing();
 }
