@@ -100,6 +100,8 @@ static void granted(struct registry *registry, struct request *request, const st
         forget_result(registry, request->name, now_ns);
     list_unlink(&request->queue_link); /* a request that resumes in vain may be before it */
     list_prepend(&request->name->queue, &request->queue_link);
+    if (request->resume)
+        restore_end_left(registry, request);
     request_deliver(registry, request, &outcome, now_ns);
     if (!request->tenure.secret)
         request->tail = shared_string_unref(&registry->texts, request->tail);

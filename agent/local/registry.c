@@ -35,7 +35,11 @@ bool registry_is_full(const struct registry *registry) {
 
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
-    if (registry_is_full(registry))
+    bool counts_already =
+        ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length);
+
+    if ((registry_is_full(registry) && !counts_already) ||
+        registry->requests.taken == registry->requests_max)
         return NULL;
     struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     struct name_table_entry *name =
@@ -77,12 +81,6 @@ uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms) 
     return longer;
 }
 
-/* A lease of a former process whose connection could not be restored: its client may resume it. */
-static bool may_be_resumed(const struct request *request) {
-    return request->state == REQUEST_HELD && !request->unwanted && request->restore != RESTORE_NONE &&
-           !request->session && !request_is_lingering(request);
-}
-
 bool registry_has_left_lease(const struct registry *registry, uid_t uid, const char *name, size_t length) {
     const struct name_table_entry *entry = name_table_find(&registry->names, name, length);
 
@@ -91,7 +89,7 @@ bool registry_has_left_lease(const struct registry *registry, uid_t uid, const c
         const struct request *request = list_entry(at, const struct request, queue_link);
         if (request->state == REQUEST_QUEUED)
             return false; /* held ones come first, and there may be many others */
-        if (request->uid == uid && may_be_resumed(request))
+        if (request->uid == uid && restore_may_be_resumed(request))
             return true;
     }
     return false;
@@ -111,7 +109,7 @@ static void start_resume(struct registry *registry, struct request *request,
         if (other->state == REQUEST_HELD && other->unwanted) {
             error = "NOTHELD";
             text = "the lease was released or lost at this agent";
-        } else if (may_be_resumed(other)) {
+        } else if (restore_may_be_resumed(other)) {
             continue; /* may be the lease in question */
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";

@@ -49,7 +49,7 @@ RECORDED = {
     ("keys", 2): "b5509cdb04eff236",
     ("keys", 3): "2dd02b5f8fc453c2",
     ("keys", 4): "a0fcc921f9459142",
-    ("keys", 5): "dc62db69cb2b07f6",
+    ("keys", 5): "75e0a1edab7d6559",
 }
 
 

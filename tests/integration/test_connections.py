@@ -320,6 +320,12 @@ def test_rejected():
     for client in silent:
         client.close()
     equal(third.call("PING"), "PONG", "sessions that exist continue")
+    for client, name in (first, "a"), (second, "b"):
+        client.acquire(name, "TTL", 20000)
+        client.send_raw(b"*1\r\n+PING\r\n")
+        begins(client.read(), "ERR protocol", "a session that sends no request is ended")
+        equal(client.socket.recv(100), b"", "and its connection")
+    begins(agent.client().read(), "QUOTA", "while their leases last, they count")
     agent.kill()
 
 

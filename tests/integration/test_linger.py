@@ -74,6 +74,45 @@ def test_released():
     client.close()
 
 
+RELEASER = """
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+ids = []
+for name in sys.argv[2:]:
+    s.sendall(b'ACQUIRE %s TTL 60000 LINGER 60000\\r\\n' % name.encode())
+    reply = s.recv(4096).split(b'\\r\\n')
+    ids.append(reply[reply.index(b'id') + 1][1:])
+print('held', flush=True)
+sys.stdin.readline()
+s.sendall(b''.join(b'RELEASE %s\\r\\n' % id for id in ids))
+os._exit(0)
+"""
+
+
+def test_released_at_the_end():
+    """What the client sent just before its end is executed: a lease that it released does not linger."""
+    names = ["last-%d" % i for i in range(3)]
+    client = agent.client()
+    ids = [client.acquire(name, "TTL", LONG_MS, "LINGER", LONG_MS)["id"] for name in names]
+    begun = lab.now()
+    client.send_raw(b"".join(b"RELEASE %d\r\n" % one for one in ids))
+    client.close()
+    for name in names:
+        gone, _ = lab.when(lambda: lab.keys_on(nodes, name) == 0, begun, what="the end of the keys")
+        ok(gone - begun < lab.SCALE, "%s, released before the connection is closed: %.3f s" % (
+            name, gone - begun))
+    process = lab.spawn([sys.executable, "-c", RELEASER, agent.socket_path, *names],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    equal(process.stdout.readline(), "held\n", "a process holds the names")
+    agent.process.send_signal(signal.SIGSTOP)
+    process.communicate("\n")
+    begun = lab.now()
+    agent.process.send_signal(signal.SIGCONT)
+    for name in names:
+        gone, _ = lab.when(lambda: lab.keys_on(nodes, name) == 0, begun, what="the end of the keys")
+        ok(gone - begun < lab.SCALE, "%s, released before the process ends: %.3f s" % (name, gone - begun))
+
+
 def test_longer_than_the_ttl():
     linger_ms, ttl_ms = 6000 * lab.SCALE, int(4000 * lab.SCALE)
     whats, waiting = ("long", "long-without-heartbeats"), []
@@ -149,5 +188,5 @@ def test_hold():
     ok(status == 64 and "--linger soon" in said, "an invalid linger is refused: %s" % said.strip())
 
 
-main(test_killed, test_meanwhile, test_released, test_longer_than_the_ttl, test_resumed, test_agent_dies,
-     test_hold)
+main(test_killed, test_meanwhile, test_released, test_released_at_the_end, test_longer_than_the_ttl,
+     test_resumed, test_agent_dies, test_hold)

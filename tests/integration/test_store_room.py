@@ -35,6 +35,9 @@ def test_not_stored():
     back = agent.client(3)
     resumed = lab.as_map(back.call("RESUME", "unstored", grant["secret"], "WAIT", 3000))
     equal(resumed["fence"], grant["fence"], "the client resumes its lease")
+    equal([(one["name"], one["id"]) for one in map(lab.as_map, back.call("LEASES"))],
+          [("unstored", resumed["id"])], "which the agent keeps once")
+    equal(agent.status()["losses"], 0, "and nothing was lost")
     equal(back.call("RELEASE", resumed["id"]), 1, "and releases it")
     gone = agent.client(3)
     gone.acquire("unstored-too", "TTL", 2000)
@@ -79,6 +82,25 @@ def test_not_stored_within_limit():
     other.acquire("limited too")
     begins(other.call("RESUME", "limited", grant["secret"], "WAIT", 0), "QUOTA rule", "another user may not")
     for each in client, back, other:
+        each.close()
+    agent.refuse = False
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
+def test_not_stored_beyond_max_leases():
+    """The leases that the agent keeps for their clients count for max_leases, but not against RESUME."""
+    agent.refuse = True
+    client = agent.client(3)
+    grants = {name: client.acquire(name, "RESUMABLE") for name in ("one", "two")}
+    agent.write_config(CONFIG + "max_leases = 1\n")
+    agent.replace()
+    back = agent.client(3)
+    begins(back.acquire("three"), "QUOTA", "another lease is one too many")
+    for name, grant in grants.items():
+        resumed = lab.as_map(back.call("RESUME", name, grant["secret"], "WAIT", 3000))
+        equal(isinstance(resumed, dict) and resumed["fence"], grant["fence"], "a former lease is resumed")
+    for each in client, back:
         each.close()
     agent.refuse = False
     agent.write_config(CONFIG)
@@ -434,7 +456,8 @@ def test_without_manager():
     alone.terminate()
 
 
-main(test_not_stored, test_not_stored_within_limit, test_other_version, test_host_changed,
+main(test_not_stored, test_not_stored_within_limit, test_not_stored_beyond_max_leases,
+     test_other_version, test_host_changed,
      test_store_is_tidy, test_full_store, test_long_names, test_no_room, test_socket_name,
      test_name_in_use, test_many, test_high_slots, test_few_descriptors, test_fewer_leases,
      test_shorter_max_ttl, test_without_manager)

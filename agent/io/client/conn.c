@@ -213,6 +213,10 @@ void conn_sweep(struct conn_table *table, instant_ns now_ns) {
     }
 }
 
+bool conn_table_is_full(const struct conn_table *table) {
+    return table->slots.taken == table->slots.capacity;
+}
+
 void conn_table_deinit(struct conn_table *table) {
     struct list *const lists[] = {&table->open, &table->expelled, &table->closed};
 
@@ -237,7 +241,14 @@ static bool is_abandoned(const struct conn *conn) {
 
     if (conn->hung_up)
         return state != SESSION_READY || !conn->readable;
-    return conn->half_closed && (state == SESSION_ACQUIRING || state == SESSION_RELEASING);
+    return conn->half_closed && state == SESSION_ACQUIRING;
+}
+
+/* Nobody reads the reply to a release: what the client has sent behind it may be another release, without
+ * which that lease would linger. */
+static void pass_over_release(struct conn *conn) {
+    if (conn->hung_up && conn->session.state == SESSION_RELEASING)
+        session_proceed(&conn->session);
 }
 
 /* Takes some of the client's requests, and ends the connection if the client has closed it. Returns the
@@ -250,6 +261,7 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
     switch (conn_input_take(conn, &work, now_ns)) {
     case CONN_INPUT_OK:
         conn_store_urge(conn);
+        pass_over_release(conn);
         if (is_abandoned(conn))
             conn_close(conn, now_ns);
         else if (!conn_bytes_charge(conn))
@@ -354,9 +366,31 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
     conn_queue(conn);
 }
 
+/* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
+ * Other leases end at once. */
+static void take_last_requests(struct conn *conn, instant_ns now_ns) {
+    enum conn_input_outcome outcome = CONN_INPUT_OK;
+    unsigned work = 0;
+
+    conn->hung_up = conn->readable = true;
+    while (outcome == CONN_INPUT_OK && conn->session.state == SESSION_READY && conn->readable &&
+           work < CONN_INPUT_WORK_MAX) {
+        unsigned before = work;
+        outcome = conn_input_take(conn, &work, now_ns);
+        pass_over_release(conn);
+        if (work == before)
+            break;
+    }
+}
+
 static void on_process_end(struct poller_target *target, uint32_t revents) {
+    struct conn *conn = list_entry(target, struct conn, pid_target);
+    instant_ns now_ns = clock_now_ns();
+
     (void) revents;
-    conn_close(list_entry(target, struct conn, pid_target), clock_now_ns());
+    if (conn->fd >= 0 && !conn->table->paused)
+        take_last_requests(conn, now_ns);
+    conn_close(conn, now_ns);
 }
 
 static int watch(struct conn *conn) {

@@ -14,6 +14,9 @@ void conn_table_clear(struct conn_table *table);
 int conn_table_init(struct conn_table *table, struct poller *poller, struct front_state *local,
                     uint32_t slots);
 
+/* True: no slot is free. Sessions that were ended keep theirs until their leases have ended. */
+bool conn_table_is_full(const struct conn_table *table);
+
 /* Closes and frees all connections without ending the sessions: the agent stops. */
 void conn_table_deinit(struct conn_table *table);
 

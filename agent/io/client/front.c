@@ -169,7 +169,7 @@ static bool may_have_session(struct front *front, int fd, const struct ucred *pe
     unsigned most = current_config(front)->max_sessions;
     char text[QUOTA_TEXT_BYTES];
 
-    if (front->table.n_open >= most)
+    if (front->table.n_open >= most || conn_table_is_full(&front->table))
         (void) snprintf(text, sizeof(text), "the agent has max_sessions connections: %u", most);
     else if (!quota_may(quota, peer->uid, QUOTA_SESSIONS, 1))
         quota_text(quota, peer->uid, QUOTA_SESSIONS, 1, text);
@@ -348,24 +348,37 @@ static void warn_of_longer(const struct front *front, const struct config *fresh
             longer, (long long) fresh->max_ttl_ms);
 }
 
+/* Without a group in the file the socket gets back the process's own. If that fails, the next reload tries
+ * again. */
+static void change_access(const struct front *front, struct config *fresh) {
+    const struct config *former = current_config(front);
+    gid_t group = fresh->socket_group;
+
+    if (fresh->socket_mode == former->socket_mode && fresh->socket_group == former->socket_group)
+        return;
+    if (front->config.socket_is_inherited) {
+        log_warning("reload: the socket's mode and group stay as they were: they are those of its systemd "
+                    "unit (SocketMode=, SocketGroup=)");
+        return;
+    }
+    if (group == (gid_t) -1 && former->socket_group != (gid_t) -1)
+        group = getegid();
+    int r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, group);
+    if (r >= 0)
+        return;
+    log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
+                strerror(-r));
+    fresh->socket_mode = former->socket_mode;
+    fresh->socket_group = former->socket_group;
+}
+
 static void apply_reload(struct front *front, struct config *fresh) {
     static const struct log_fields reloaded = {.event = LOG_EVENT_RELOADED};
-    const struct config *former = current_config(front);
-    int r = 0;
 
     local_layer_set_policy(&front->layer, fresh);
     conn_for_each(&front->table, find_rules, front);
     rule_count_again(&front->layer.state);
-    bool access_changes =
-        fresh->socket_mode != former->socket_mode || fresh->socket_group != former->socket_group;
-    if (access_changes && !front->config.socket_is_inherited)
-        r = listener_set_access(front->config.config->socket_path, fresh->socket_mode, fresh->socket_group);
-    if (access_changes && front->config.socket_is_inherited)
-        log_warning("reload: the socket's mode and group stay as they were: they are those of its systemd "
-                    "unit (SocketMode=, SocketGroup=)");
-    if (r < 0)
-        log_warning("reload: can't change the socket's mode and group: %s; they stay as they were",
-                    strerror(-r));
+    change_access(front, fresh);
     warn_of_longer(front, fresh);
     config_free(front->reloaded);
     front->reloaded = fresh;

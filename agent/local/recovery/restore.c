@@ -247,6 +247,23 @@ void restore_answer_release(struct registry *registry, struct request *request, 
                     request->state == REQUEST_HELD ? request->deadline_ns : INSTANT_NEVER);
 }
 
+bool restore_may_be_resumed(const struct request *request) {
+    return request->state == REQUEST_HELD && !request->unwanted && request->restore != RESTORE_NONE &&
+           !request->session && !request_is_lingering(request);
+}
+
+void restore_end_left(struct registry *registry, const struct request *resumed) {
+    list_for_each_safe(node, &resumed->name->queue) {
+        struct request *other = list_entry(node, struct request, queue_link);
+        if (other->state == REQUEST_QUEUED)
+            break; /* held ones come first, and there may be many others */
+        if (other == resumed || !restore_may_be_resumed(other))
+            continue;
+        other->cooldown_until_ns = 0; /* the resumed lease has it */
+        wait_queue_hand_back(registry, other, COMMAND_FORGET);
+    }
+}
+
 void restore_abandon(struct request *request) {
     if (restore_is_searching(request))
         request->restore = RESTORE_LEFT;

@@ -68,5 +68,12 @@ void restore_release(struct registry *registry, struct request *request, instant
 /* The reply to the release is due, found or not: no session waits for the deletion of the keys any more. */
 void restore_answer_release(struct registry *registry, struct request *request, instant_ns now_ns);
 
+/* A lease of a former process whose connection could not be restored: its client may resume it. */
+bool restore_may_be_resumed(const struct request *request);
+
+/* A client has resumed the lease of this name: its keys are those of the resumed one. So what the agent kept
+ * of it since the restart ends, without a loss. */
+void restore_end_left(struct registry *registry, const struct request *resumed);
+
 /* The agent closed the session of a restored lease. */
 void restore_abandon(struct request *request);
