@@ -112,10 +112,7 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
                                           .quiet = send->quiet,
                                           .ttl_ms = send->ttl_ms,
                                           .ticket = send->ticket,
-                                          .has_former = send->former != NULL,
-                                          .owner = keeper->agent->index << 24 | keeper->agent->life,
-                                          .token = send->token,
-                                          .token_last = send->token_last};
+                                          .owner = keeper->agent->index << 24 | keeper->agent->life};
     if (send->predecessors)
         asked->request.predecessors = read_predecessors(send->predecessors, asked->request.owner);
     if (send->former) {
@@ -128,8 +125,12 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
         asked->request.tail = read_tail(keeper, send->text);
     if (send->secret)
         memcpy(asked->request.secret, send->secret, SECRET_BYTES);
-    (void) call_plan_add(&keeper->turn, send,
-                         keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    const struct call_plan_item *item = call_plan_add(
+        &keeper->turn, send, keeper->hashes_meet ? 1 : (name + 1) * UINT64_C(0x9e3779b97f4a7c15));
+    /* The words of a call are written by what the plan says of them. */
+    asked->request.has_former = item->has_former;
+    asked->request.token = item->has_token ? send->token : 0;
+    asked->request.token_last = item->has_block ? send->token_last : asked->request.token;
 }
 
 bool calls_pending(const struct sim_keeper *keeper) {
