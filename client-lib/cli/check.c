@@ -180,32 +180,59 @@ static int check_all(struct check *check) {
 /* --- whether a name is held --- */
 
 struct search {
-    struct listing_choice choice;
+    struct listing_choice wanted;
     bool found;
+    uint64_t other_fence; /* of a valid lease of this host with this name; 0: none */
 };
 
 static void find_lease(void *userdata, const struct resp_token *lease) {
     struct search *search = userdata;
+    const struct listing_choice any = {.name = search->wanted.name};
 
-    search->found |= listing_is_chosen(&search->choice, lease);
+    if (listing_is_chosen(&search->wanted, lease))
+        search->found = true;
+    else if (listing_is_chosen(&any, lease))
+        search->other_fence = (uint64_t) listing_integer(lease, "fence");
+}
+
+/* Of a lease that this host does not list: it is another host's, another user's, or has ended. */
+static int check_token(uint64_t wanted, const char *name, const struct leadership_facts *facts,
+                       uint64_t other_fence) {
+    uint64_t fence = other_fence != 0 ? other_fence : facts->fence;
+
+    if (fence == wanted)
+        return STATUS_DONE;
+    if (fence != 0) {
+        cli_complain("%s: held by the lease with token %" PRIu64 ", not %" PRIu64, name, fence, wanted);
+        return STATUS_HELD;
+    }
+    if (!facts->is_agents) {
+        cli_complain("%s: held by a lock of another program, which has no token", name);
+        return STATUS_HELD;
+    }
+    cli_complain("%s: held, but no majority of the nodes shows its token", name);
+    return STATUS_NO_QUORUM;
 }
 
 static int check_name(struct check *check, const char *name) {
-    struct search search = {.choice = {.id = check->id, .name = name}};
-    uint64_t fence = 0;
+    struct search search = {.wanted = {.id = check->id, .fence = check->fence, .name = name}};
+    struct leadership_facts facts = {0};
 
-    int status = leadership_show(check->list.connection, name, check->json, &fence);
-    if (status != STATUS_DONE)
+    int status = leadership_show(check->list.connection, name, check->json, &facts);
+    if (status != STATUS_DONE || (check->id == 0 && check->fence == 0))
         return status;
-    if (check->fence != 0 && check->fence != fence) {
-        cli_complain("%s: held by the lease with token %" PRIu64 ", not %" PRIu64, name, fence,
-                     check->fence);
-        return STATUS_HELD;
-    }
-    if (check->id == 0)
-        return STATUS_DONE;
+    /* The agent knows the tokens of its own leases. Just after a hand-off the nodes show the former
+     * holder's, and after a loss of data none. */
     status = listing_leases(&check->list, find_lease, &search);
     if (status != STATUS_DONE || search.found)
+        return status;
+    if (facts.cooling_ms > 0) {
+        cli_complain("%s: not held: the last lease has ended, and the name is kept for %" PRId64 " ms more",
+                     name, facts.cooling_ms);
+        return STATUS_HELD;
+    }
+    status = check->fence == 0 ? STATUS_DONE : check_token(check->fence, name, &facts, search.other_fence);
+    if (status != STATUS_DONE || check->id == 0)
         return status;
     cli_complain("%s: held by another lease, or lease %" PRIu64 " is another user's", name, check->id);
     return STATUS_HELD;

@@ -114,7 +114,7 @@ void leadership_print(const struct leadership *leadership, bool json) {
 struct answer {
     const char *name;
     bool json, held;
-    uint64_t fence;
+    struct leadership_facts facts;
 };
 
 static void print_answer(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
@@ -146,11 +146,13 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
         leadership.since_us = leadership_wall_clock_us() - since_ms * 1000;
         leadership.since_is_known = true;
     }
-    answer->fence = leadership.fence;
+    answer->facts = (struct leadership_facts){.fence = leadership.fence,
+                                              .cooling_ms = leadership.cooling_ms,
+                                              .is_agents = leadership.host_length > 0};
     leadership_print(&leadership, answer->json);
 }
 
-int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence) {
+int leadership_show(struct redlock *connection, const char *name, bool json, struct leadership_facts *ret) {
     const struct resp_token items[] = {{.text = "LEADER", .length = 6},
                                        {.text = name, .length = strlen(name)}};
     struct answer answer = {.name = name, .json = json};
@@ -159,7 +161,7 @@ int leadership_show(struct redlock *connection, const char *name, bool json, uin
     int error = connection_ask(connection, items, 2, &reply);
     if (error != REDLOCK_OK)
         return cli_failed(connection, error, name);
-    if (ret_fence)
-        *ret_fence = answer.fence;
+    if (ret)
+        *ret = answer.facts;
     return answer.held ? STATUS_DONE : STATUS_HELD;
 }

@@ -24,9 +24,16 @@ struct leadership {
 /* One line. */
 void leadership_print(const struct leadership *leadership, bool json);
 
-/* Asks a majority of the nodes for the holder of `name`, and prints the answer. `ret_fence` (may be NULL):
- * the token, 0 without one. STATUS_DONE: held; STATUS_HELD: not held; or another exit status, reported. */
-int leadership_show(struct redlock *connection, const char *name, bool json, uint64_t *ret_fence);
+/* What leadership_show() found out about a name that is held. */
+struct leadership_facts {
+    uint64_t fence;     /* 0: none, or unknown */
+    int64_t cooling_ms; /* as above */
+    bool is_agents;     /* the lock is a lease of an agent, not another program's */
+};
+
+/* Asks a majority of the nodes for the holder of `name`, and prints the answer. `ret` may be NULL.
+ * STATUS_DONE: held; STATUS_HELD: not held; or another exit status, reported. */
+int leadership_show(struct redlock *connection, const char *name, bool json, struct leadership_facts *ret);
 
 /* Microseconds since 1970. */
 int64_t leadership_wall_clock_us(void);

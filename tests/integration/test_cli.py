@@ -639,6 +639,44 @@ def test_release():
     script.kill()
 
 
+def test_check_token():
+    """The agent knows the token of its own lease, whatever token the nodes show; others ask the nodes."""
+    elsewhere = lab.Agent(nodes, lab.UNHURRIED)
+    check = lambda at, *words: lab.redlock_run(at, "check", *words)[::2]
+    client = agent.client()
+    former = client.acquire("token")
+    assert client.call("RELEASE", former["id"]) == 1
+    grant = client.acquire("token", "WAIT", 10000)
+    wanted = ("--fence", str(grant["fence"]), "token")
+    equal([check(at, *wanted) for at in (agent, elsewhere)], [(0, "")] * 2,
+          "check --fence: held, on any host")
+    for node in nodes:
+        node.call("HSET", "redlockd:fences", "token", former["fence"])
+    equal(check(agent, *wanted), (0, ""), "the nodes show the former token, as just after a hand-off: held")
+    equal(check(agent, "--id", str(grant["id"]), *wanted), (0, ""), "also with --id")
+    equal(check(agent, "--fence", str(former["fence"]), "token"),
+          (1, "redlock: token: held by the lease with token %d, not %d\n" % (grant["fence"],
+                                                                             former["fence"])),
+          "the former token itself no longer counts")
+    for node in nodes:
+        node.call("HDEL", "redlockd:fences", "token")
+    equal(check(agent, *wanted), (0, ""), "the nodes show no token: held")
+    equal(check(elsewhere, *wanted), (75, "redlock: token: held, but no majority of the nodes shows its "
+                                          "token\n"), "another host can't know: 75")
+    client.close()
+    for node in nodes:
+        node.call("SET", "foreign", "another program's", "PX", 60000)
+    equal(check(agent, "--fence", "1", "foreign"),
+          (1, "redlock: foreign: held by a lock of another program, which has no token\n"),
+          "a lock of another program: 1")
+    _, fence, _ = lab.redlock_run(elsewhere, "run", "--min-hold", "30s", "cold", "-c", "echo $REDLOCK_FENCE")
+    equal(check(elsewhere, "cold")[0], 0, "a name that cools is held")
+    status, errors = check(elsewhere, "--fence", fence.strip(), "cold")
+    ok(status == 1 and "not held: the last lease has ended" in errors,
+       "but not by the lease that has ended: " + errors.strip())
+    elsewhere.terminate()
+
+
 def keys(name):
     return lab.keys_on(nodes, name)
 
@@ -879,6 +917,6 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
      test_parent_death, test_acquire_for, test_acquire_in_a_service, test_empty_socket,
      test_missing_command, test_acquire_detached,
-     test_acquire_without_null_device, test_columns, test_release,
+     test_acquire_without_null_device, test_columns, test_release, test_check_token,
      test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
      test_grace_at_an_older_agent, test_check_without_release, test_listings)
