@@ -118,7 +118,7 @@ static int64_t announce_end(struct hold *hold, bool ends) {
 void hold_lead_step_down(struct hold *hold, bool ends) {
     int64_t stay_ns = announce_end(hold, ends), kill_ns = cli_now_ns() + hold_grace_ns(hold) / 2;
     const char *next = hold->options.follower_hook;
-    /* A second signal ends all waiting. After a loss the first one is still to come. */
+    /* A second signal ends the hook that runs. After a loss the first one is still to come. */
     int stops = hold->signals.count > 0 ? hold->signals.count : 1;
 
     job_signal(&hold->hook, SIGTERM);
@@ -130,10 +130,15 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
             kill_ns = INT64_MAX;
         }
         if (cli_now_ns() >= kill_ns || hold->signals.count > stops) {
+            bool is_impatient = hold->signals.count > stops;
             job_signal(&hold->hook, SIGKILL);
             job_wait(&hold->hook);
-            if (hold->signals.count > stops)
+            if (is_impatient && !next)
                 break;
+            if (is_impatient)
+                stops = hold->signals.count;
+            if (next) /* it undoes what the leader's hook has done: it runs in any case */
+                continue;
         }
         hold_pump(hold, hold->hook.pid == 0 ? stay_ns : kill_ns);
     }

@@ -13,7 +13,7 @@ bool hold_lead_announce(struct hold *hold);
 void hold_lead(struct hold *hold);
 
 /* Stops the led service. `ends`: this process ends afterwards. One hook runs at a time: the leader's has
- * half of the grace to end. A further signal ends all waiting. */
+ * half of the grace to end. A further signal kills the hook that runs; the follower's runs all the same. */
 void hold_lead_step_down(struct hold *hold, bool ends);
 
 /* Releases the lease. The service manager stops the led service before this process, unless the unit's

@@ -6,6 +6,8 @@
 
 #include "cli.h"
 
+enum { SETTLE_MS = 500 };
+
 static void end_at_once(int number) {
     (void) number;
     _exit(STATUS_DONE);
@@ -46,8 +48,13 @@ void stop_signals_let_in(const struct stop_signals *signals, bool in) {
 
 void stop_signals_read(struct stop_signals *signals) {
     struct signalfd_siginfo info;
+    int64_t at_ns = cli_now_ns();
 
-    while (read(signals->fd, &info, sizeof(info)) == sizeof(info))
-        if (info.ssi_signo != SIGCHLD)
-            signals->count++;
+    while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
+        bool is_same = signals->count > 0 && at_ns < signals->counted_ns + SETTLE_MS * NS_PER_MS;
+        if (info.ssi_signo == SIGCHLD || is_same)
+            continue;
+        signals->count++;
+        signals->counted_ns = at_ns;
+    }
 }

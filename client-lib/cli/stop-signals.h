@@ -4,10 +4,12 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct stop_signals {
     int fd; /* readable when stop_signals_read() has work */
     int count;
+    int64_t counted_ns; /* when the last one was counted */
     sigset_t set;
 };
 
@@ -19,5 +21,6 @@ void stop_signals_deinit(struct stop_signals *signals);
  * lease is held. */
 void stop_signals_let_in(const struct stop_signals *signals, bool in);
 
-/* Counts the signals that have come. */
+/* Counts the signals that have come. Those within half a second count as one: a terminal that closes,
+ * timeout(1) and a service manager (SendSIGHUP=) send several at once. */
 void stop_signals_read(struct stop_signals *signals);

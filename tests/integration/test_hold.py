@@ -357,11 +357,53 @@ def test_hooks_that_hang():
     equal(holder.status(), 125, "--once: a loss ends the command, with hooks too")
     ok(os.path.exists(log) and runs < until, "a leader's hook that does not end is killed in time")
     victim.kill()
-    holder = Holder("--exec-follower", "sleep 100", "hanging")
+    holder = Holder("--exec-follower", "sleep 100", "hanging", environment={"WATCHDOG_USEC": "1500000"})
     holder.ready()
+    stop_once(holder)
+    equal(holder.stop(), 0, "a second signal ends all waiting")
+
+
+def stop_once(holder):
+    """The first signal; another one counts as the second from half a second later on."""
     holder.process.send_signal(signal.SIGTERM)
     holder.manager.until("STOPPING=1")
-    equal(holder.stop(), 0, "a second signal ends all waiting")
+    for _ in range(2):
+        holder.manager.until("WATCHDOG=1")  # each half second
+
+
+def stop_twice(log):
+    """The leader's hook gets SIGTERM, and the command SIGHUP then. How long all of it took."""
+    holder = Holder("--ttl", "60s", "--exec-leader",
+                    "trap 'kill -HUP $PPID; sleep 0.05; echo leader >>%s; exit' TERM; touch %s;"
+                    "while :; do sleep 0.01; done" % (log, log), "--exec-follower", "echo follower >>" + log,
+                    "twice")
+    holder.ready()
+    lab.wait_for(lambda: os.path.exists(log), what="the leader's hook")
+    begun = lab.now()
+    status = holder.stop()
+    took = lab.now() - begun
+    equal(status, 0, "SIGTERM and SIGHUP soon after each other end the command (%.0f ms)" % (1000 * took))
+    return took
+
+
+def test_signals_in_hooks():
+    log = lab.path("in-hooks")
+    lines = lambda: open(log).read().split() if os.path.exists(log) else []
+    while stop_twice(log) > 0.5:  # two signals, on such a busy machine
+        os.unlink(log)
+    equal(lines(), ["leader", "follower"], "as one signal: both hooks run to their ends")
+
+    os.unlink(log)
+    holder = Holder("--ttl", "60s", "--grace", "30s",  # after half of which the hook would be killed
+                    "--exec-leader", "trap '' TERM; touch %s; while :; do sleep 0.01; done" % log,
+                    "--exec-follower", "echo follower >>" + log, "both",
+                    environment={"WATCHDOG_USEC": "1500000"})
+    holder.ready()
+    lab.wait_for(lambda: os.path.exists(log), what="the leader's hook")
+    stop_once(holder)
+    equal(lines(), [], "a leader's hook that ignores SIGTERM runs on")
+    equal(holder.stop(), 0, "until a second signal, which ends the command")
+    equal(lines(), ["follower"], "after the follower's hook, which the leader's does not take along")
 
 
 def test_hook_until_the_end():
@@ -485,5 +527,5 @@ main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, tes
      test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
      test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
-     test_hooks_that_hang, test_hook_until_the_end, test_signal_after_loss, test_without_reader,
-     test_watchdog, test_settings, test_linger_above_max_ttl)
+     test_hooks_that_hang, test_signals_in_hooks, test_hook_until_the_end, test_signal_after_loss,
+     test_without_reader, test_watchdog, test_settings, test_linger_above_max_ttl)
