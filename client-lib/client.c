@@ -393,15 +393,22 @@ bool client_wants_back(const struct client *client, int64_t now_ns) {
     return client->observed != NULL;
 }
 
-/* Sends a kept request again, for the rest of its waiting time. */
+/* When the waiting time of a kept request ends; INT64_MAX: never, or the request is not kept. */
+static int64_t kept_until_ns(const struct redlock_lease *lease) {
+    int64_t wait_ms = lease->options.wait_ms;
+
+    if (!lease->ask_again || wait_ms <= 0 || wait_ms > (INT64_MAX - lease->asked_ns) / NS_PER_MS)
+        return INT64_MAX;
+    return lease->asked_ns + wait_ms * NS_PER_MS;
+}
+
+/* Sends a kept request again, for the rest of its waiting time, which is not over. */
 static void ask_again(struct client *client, struct redlock_lease *lease) {
     struct redlock_options options = lease->options;
     struct request_acquire request = {0};
 
     if (options.wait_ms > 0)
         options.wait_ms -= (client->now_ns - lease->asked_ns) / NS_PER_MS;
-    if (lease->options.wait_ms > 0 && options.wait_ms < 1)
-        options.wait_ms = 1;
     request_compose(&request, lease->name, &options, true);
     lease->ask_again = client_request(client, KIND_ASYNC, request.items, request.n_items, lease, NULL,
                                       client->now_ns) != REDLOCK_OK;
@@ -419,20 +426,35 @@ void client_back(struct client *client, int64_t now_ns) {
             lease_events_resume(client, lease);
     if (greeted)
         observe_back(client, now_ns);
+    client_fail_timed_out(client, now_ns);
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         if (lease->ask_again)
             ask_again(client, lease);
+}
+
+static void fail_kept(struct client *client, struct redlock_lease *lease, int error) {
+    lease->ask_again = false;
+    lease_events_failed(client, lease, error);
+    lease_free_orphan(client, lease);
+}
+
+void client_fail_timed_out(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
+        next = lease->next;
+        if (now_ns < kept_until_ns(lease))
+            continue;
+        client_note(client, "the time passed while there was no agent");
+        fail_kept(client, lease, REDLOCK_TIMED_OUT);
+    }
 }
 
 void client_fail_requests(struct client *client) {
     observe_away(client);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        if (!lease->ask_again)
-            continue;
-        lease->ask_again = false;
-        lease_events_failed(client, lease, REDLOCK_AGENT_AWAY);
-        lease_free_orphan(client, lease);
+        if (lease->ask_again)
+            fail_kept(client, lease, REDLOCK_AGENT_AWAY);
     }
 }
 
@@ -454,8 +476,23 @@ void client_tick(struct client *client, int64_t now_ns) {
         lease_events_tick(client, lease);
 }
 
+static int64_t earlier(int64_t a_ns, int64_t b_ns) {
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* When client_fail_timed_out() is due while there is no agent. */
+static int64_t fail_due_ns(const struct client *client) {
+    int64_t due_ns = INT64_MAX;
+
+    for (const struct redlock_lease *lease = client->gone ? client->leases : NULL; lease;
+         lease = lease->next)
+        if (kept_until_ns(lease) < due_ns)
+            due_ns = kept_until_ns(lease);
+    return due_ns;
+}
+
 int64_t client_due_ns(const struct client *client) {
-    int64_t due_ns = observe_due_ns(client);
+    int64_t due_ns = earlier(observe_due_ns(client), fail_due_ns(client));
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         int64_t lease_due_ns = lease_events_due_ns(client, lease);
@@ -479,7 +516,8 @@ void client_end_overdue(struct client *client, int64_t now_ns) {
 }
 
 struct client_dues client_dues(const struct client *client) {
-    struct client_dues dues = {.resume_ns = observe_due_ns(client), .deadline_ns = INT64_MAX};
+    struct client_dues dues = {.resume_ns = earlier(observe_due_ns(client), fail_due_ns(client)),
+                               .deadline_ns = INT64_MAX};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         int64_t resume_ns = lease_events_resume_due_ns(lease), deadline_ns = lease_events_deadline_ns(lease);

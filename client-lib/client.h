@@ -118,9 +118,12 @@ void client_disconnected(struct client *client, int error, const char *text, int
 bool client_wants_back(const struct client *client, int64_t now_ns);
 
 /* Reconnected: sends HELLO, RESUME for each held lease, OBSERVE for each observed name, and the kept
- * requests.
+ * requests whose waiting time is not over.
  */
 void client_back(struct client *client, int64_t now_ns);
+
+/* Kept requests whose waiting time is over fail with REDLOCK_TIMED_OUT. */
+void client_fail_timed_out(struct client *client, int64_t now_ns);
 
 /* No agent returned within the answer time-out: kept requests fail, and observed names have an unknown
  * leader. */
@@ -133,7 +136,7 @@ void client_over(struct client *client);
  * sends OBSERVE again. */
 void client_tick(struct client *client, int64_t now_ns);
 
-/* When client_tick() is due; INT64_MAX: never. */
+/* When client_tick() is due, or while disconnected client_fail_timed_out(); INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
 /* The same during blocking calls: only for observed names, and for leases that are being resumed, or that a
@@ -146,7 +149,7 @@ void client_end_overdue(struct client *client, int64_t now_ns);
 
 /* When a blocking call that waits has to call these two next; INT64_MAX: not at all. */
 struct client_dues {
-    int64_t resume_ns;   /* client_tick_resuming() */
+    int64_t resume_ns;   /* client_tick_resuming(), or while disconnected client_fail_timed_out() */
     int64_t deadline_ns; /* client_end_overdue(): as last read from the page, which may show a later one by
                             now */
 };

@@ -263,8 +263,10 @@ int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
     return REDLOCK_OK;
 }
 
-/* Kept requests wait for an agent for the answer time-out, leases until their deadlines. */
+/* Kept requests wait for an agent for the answer time-out, or for their time if that is less; leases until
+ * their deadlines. */
 static void fail_overdue(struct redlock *connection, int64_t at_ns) {
+    client_fail_timed_out(&connection->client, at_ns);
     if (at_ns >= connection->away_until_ns)
         client_fail_requests(&connection->client);
     if (!client_wants_back(&connection->client, at_ns))

@@ -143,16 +143,26 @@ static bool wait_for_grant(struct guard_lease *lease, int channel, struct waitin
     return true;
 }
 
+/* --wait bounds all requests together: after Ctrl-Z and fg the guard asks again for the rest of the time. */
 static bool ask_once(struct guard_lease *lease, int channel) {
-    int64_t wait_ms = lease->options.wait_ms;
-    int64_t give_up_ns = waiting_give_up_ns(wait_ms);
+    struct redlock_options options = lease->options;
+    bool waits = options.wait_ms != 0;
     struct waiting waiting;
 
     lease->granted = lease->is_lost = lease->at_risk = false;
     lease->reason[0] = '\0';
-    waiting_init(&waiting, lease->cli, lease->run->name, wait_ms != 0);
-    lease->error =
-        redlock_acquire_async(lease->connection, lease->run->name, &lease->options, &lease->lease);
+    if (lease->asked_ns == 0)
+        lease->asked_ns = cli_now_ns();
+    if (options.wait_ms > 0) {
+        options.wait_ms -= (cli_now_ns() - lease->asked_ns) / NS_PER_MS;
+        if (options.wait_ms < 1) {
+            lease->error = REDLOCK_TIMED_OUT;
+            return true;
+        }
+    }
+    int64_t give_up_ns = waiting_give_up_ns(options.wait_ms);
+    waiting_init(&waiting, lease->cli, lease->run->name, waits);
+    lease->error = redlock_acquire_async(lease->connection, lease->run->name, &options, &lease->lease);
     bool is_there = wait_for_grant(lease, channel, &waiting, give_up_ns);
     waiting_deinit(&waiting);
     return is_there;

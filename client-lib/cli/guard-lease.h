@@ -15,6 +15,7 @@ struct guard_lease {
     struct redlock_options options;
     struct redlock *connection;
     struct redlock_lease *lease; /* requested or held */
+    int64_t asked_ns;            /* when the first request was sent; 0: not yet */
     bool granted;
     int error;               /* of the failed request; REDLOCK_OK: none */
     bool at_risk;            /* as the agent reported last: no majority of the nodes extends it */

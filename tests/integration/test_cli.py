@@ -220,6 +220,28 @@ def test_stopped_while_waiting():
         client.close()
 
 
+def test_time_passes_while_stopped():
+    """The time of --wait goes on: fg waits for the rest of it only."""
+    holder, next_one = agent.client(), agent.client()
+    wait = 4 * lab.SCALE
+    grant = holder.acquire("stopped", "WAIT", 20000)
+    process = lab.redlock(agent, "run", "-w", "%gs" % wait, "stopped", "--", "echo", "run")
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
+    asked = lab.now()
+    process.send_signal(signal.SIGSTOP)
+    holder.call("RELEASE", grant["id"])
+    assert "id" in next_one.acquire("stopped", "WAIT", 20000)
+    lab.wait_for(lambda: lab.now() > asked + wait, what="the end of the time")
+    continued = lab.now()
+    process.send_signal(signal.SIGCONT)
+    out, errors = process.communicate(timeout=20 * lab.SCALE)
+    equal((process.returncode, out), (124, ""), "the time passes while the command is stopped: 124")
+    ok(errors.endswith("redlock: stopped: timed out waiting for the lease\n"), "with a message")
+    ok(lab.now() - continued < wait / 2, "at once (%.1f s)" % (lab.now() - continued))
+    for client in holder, next_one:
+        client.close()
+
+
 def test_rule_with_a_short_ttl():
     """The default linger is 2 s."""
     short = lab.Agent(nodes, lab.UNHURRIED + 'rule "*" { max_ttl = "1900ms" }')
@@ -912,11 +934,12 @@ def test_history():
 
 
 main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stopped_agent,
-     test_stopped_while_waiting, test_rule_with_a_short_ttl, test_full_agent, test_acquire_gives_up,
-     test_acquire_stopped, test_environment_and_group, test_signals_are_passed_on, test_waits_before_release,
-     test_never_outlives_a_short_lease, test_never_outlives_the_lease, test_quorum_lost, test_max_hold,
-     test_parent_death, test_acquire_for, test_acquire_in_a_service, test_empty_socket,
-     test_missing_command, test_acquire_detached,
-     test_acquire_without_null_device, test_columns, test_release, test_check_token,
-     test_aliases, test_failing_output, test_output_without_reader, test_denied_socket, test_check,
-     test_grace_at_an_older_agent, test_check_without_release, test_listings)
+     test_stopped_while_waiting, test_time_passes_while_stopped, test_rule_with_a_short_ttl,
+     test_full_agent, test_acquire_gives_up, test_acquire_stopped, test_environment_and_group,
+     test_signals_are_passed_on, test_waits_before_release, test_never_outlives_a_short_lease,
+     test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death,
+     test_acquire_for, test_acquire_in_a_service, test_empty_socket, test_missing_command,
+     test_acquire_detached, test_acquire_without_null_device, test_columns, test_release,
+     test_check_token, test_aliases, test_failing_output, test_output_without_reader,
+     test_denied_socket, test_check, test_grace_at_an_older_agent, test_check_without_release,
+     test_listings)

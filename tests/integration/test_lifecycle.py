@@ -152,6 +152,24 @@ def test_no_agent_returns():
         ok(9 < took < 10 + 2 * SCALE, "after ten seconds (%.1f s)" % took)
 
 
+def test_time_passes_without_agent():
+    """redlock(1): --wait is an upper bound."""
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    holder = agent.client()
+    holder.acquire("bounded", "TTL", 60000)
+    begun = lab.now()
+    wait = 4 * SCALE
+    waiters = [lab.redlock(agent, "run", "-w", "%gs" % wait, "bounded", "--", "true"),
+               lab.redlock(agent, "acquire", "-w", "%gs" % wait, "--for", str(os.getpid()), "bounded")]
+    lab.wait_for(lambda: agent.status()["waiters"] == len(waiters), what="both waiters")
+    agent.kill()
+    for waiter in waiters:
+        _, errors = waiter.communicate(timeout=30 * SCALE)
+        took = lab.now() - begun
+        equal(waiter.returncode, 124, "the time passes while there is no agent: 124 (%s)" % errors.strip())
+        ok(wait <= took < wait + 2 * SCALE, "at its end (%.1f s)" % took)
+
+
 def reload(agent):
     before = agent.log_text().count(" applied")
     agent.signal(signal.SIGHUP)
@@ -376,5 +394,6 @@ def answers(socket_path):
 
 
 main(test_options, test_check_config, test_missing_accounts, test_unusable_tls_file, test_stuck_log,
-     test_drain, test_no_agent_returns, test_reload, test_reload_of_socket, test_reload_memory,
-     test_reload_notified, test_ready_without_quorum, test_socket, test_other_files_at_the_path, test_dev)
+     test_drain, test_no_agent_returns, test_time_passes_without_agent, test_reload,
+     test_reload_of_socket, test_reload_memory, test_reload_notified, test_ready_without_quorum,
+     test_socket, test_other_files_at_the_path, test_dev)

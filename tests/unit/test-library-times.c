@@ -120,6 +120,74 @@ static void test_observe_away(void) {
     end();
 }
 
+enum { WAIT_MS = 5000 /* less than the answer time-out */ };
+
+static int64_t failed_ns;
+static enum redlock_error failed_by;
+
+static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
+                      void *userdata) {
+    (void) lease;
+    (void) userdata;
+    failed_ns = now_ns;
+    failed_by = error;
+    if (error == REDLOCK_TIMED_OUT)
+        is_string(text, "the time passed while there was no agent", "with the reason");
+}
+
+/* A request that waits when the agent goes for good. */
+static void test_wait_away(int64_t wait_ms, int64_t ends_ms, enum redlock_error error) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .failed = on_failed};
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = wait_ms;
+    scripted_start();
+    connection = connect_scripted();
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    (void) acquire(connection);
+    scripted.keeps_waiting = true;
+    int64_t begun_ns = now_ns;
+    is(redlock_acquire_async(connection, "y", &options, &lease), REDLOCK_OK);
+    ok(leader_is_known(), "the request waits");
+    scripted_die();
+    failed_ns = 0;
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    ok(!leader_is_known(), "no agent comes");
+    is(failed_by, error);
+    is(failed_ns - begun_ns, ends_ms * NS_PER_MS);
+    end();
+}
+
+/* An event loop; the agent returns before or after the end of the request's time. */
+static void test_return_in_wait(bool is_late) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = WAIT_MS;
+    scripted_start();
+    armed_ns = INT64_MAX;
+    connection = connect_scripted();
+    ok(redlock_fd(connection) >= 0, "an event loop");
+    (void) acquire(connection);
+    scripted.keeps_waiting = true;
+    int64_t until_ns = now_ns + WAIT_MS * NS_PER_MS;
+    is(redlock_acquire_async(connection, "y", &options, &lease), REDLOCK_OK);
+    ok(leader_is_known(), "the request waits");
+    unsigned asked = scripted.acquires;
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    ok(armed_ns <= until_ns, "and is ready at the end of the request's time");
+    now_ns = is_late ? until_ns : until_ns - NS_PER_S;
+    scripted_again();
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    ok(leader_is_known(), "the agent returns %s", is_late ? "too late" : "in time");
+    is(events.failed, is_late);
+    is(events.error, is_late ? REDLOCK_TIMED_OUT : REDLOCK_OK);
+    is(scripted.acquires, asked + !is_late);
+    end();
+}
+
 static struct reports {
     int64_t at_risk_ns, extended_ns, lost_ns; /* 0: not reported */
     char reason[32];
@@ -221,6 +289,11 @@ int main(void) {
         test_grant_in_call(which, false);
     }
     test_observe_away();
+    test_wait_away(WAIT_MS, WAIT_MS, REDLOCK_TIMED_OUT);
+    test_wait_away(2 * TIMEOUT_MS, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
+    test_wait_away(-1, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
+    test_return_in_wait(false);
+    test_return_in_wait(true);
     test_risk_in_call();
     test_return_in_call();
     test_id_while_resuming();
