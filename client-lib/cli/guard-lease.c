@@ -213,6 +213,7 @@ void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
     if (lease->is_given_up)
         return;
     lease->is_given_up = true;
+    lease->given_up_ns = deadline_ns;
     lease->has_max_hold_ended =
         strncmp(lease->reason, "max-hold", strlen("max-hold")) == 0 || (!lease->reason[0] && is_bounded);
     if (lease->has_max_hold_ended && is_bounded)

@@ -22,6 +22,7 @@ struct guard_lease {
     bool is_lost;            /* as the agent reported */
     bool has_max_hold_ended; /* the option's or the agent's */
     bool is_given_up;        /* by the guard: the reason stays */
+    int64_t given_up_ns;     /* the deadline then: a later extension does not count */
     int64_t max_hold_end_ns;
     char reason[320]; /* of the risk or the loss */
 };
@@ -41,7 +42,7 @@ bool guard_lease_ask(struct guard_lease *lease, int channel);
 /* The exit status for a refusal, reported. */
 int guard_lease_refused(const struct guard_lease *lease);
 
-/* Gives the lease up: from now on the reason of the loss stays. */
+/* Gives the lease up: from now on the reason of the loss and the deadline stay. */
 void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns);
 
 void guard_lease_release(struct guard_lease *lease);

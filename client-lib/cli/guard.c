@@ -107,6 +107,10 @@ static void terminate(struct guard *guard, int64_t deadline_ns) {
 static bool enforce(struct guard *guard, int64_t *ret_check_ns) {
     struct guard_lease *lease = &guard->lease;
     int64_t at_ns = cli_now_ns(), deadline_ns = at_ns + redlock_remaining_ns(lease->lease);
+
+    /* The command has got SIGTERM: an extension must not postpone the kill for ever. */
+    if (lease->is_given_up && lease->given_up_ns < deadline_ns)
+        deadline_ns = lease->given_up_ns;
     int64_t kill_ns = deadline_ns - guard->kill_margin_ns;
     int64_t terminate_ns =
         deadline_ns - (guard->grace_ns > guard->kill_margin_ns ? guard->grace_ns : guard->kill_margin_ns);
@@ -194,14 +198,16 @@ static void await_loss(struct guard *guard) {
 
 static void report_loss(const struct guard *guard) {
     const struct guard_lease *lease = &guard->lease;
+    int64_t deadline_ns = cli_now_ns() + redlock_remaining_ns(lease->lease);
+    bool is_extended = !lease->is_lost && deadline_ns > lease->given_up_ns + NS_PER_MS;
 
     if (guard->has_reported_end)
         return;
     if (lease->has_max_hold_ended)
         cli_complain("%s: %s: stopping the command", guard->run->name, lease->reason);
     else
-        cli_complain("%s: the lease was lost%s%s", guard->run->name, lease->reason[0] ? ": " : "",
-                     lease->reason);
+        cli_complain("%s: the lease was %s%s%s", guard->run->name, is_extended ? "given up" : "lost",
+                     lease->reason[0] ? ": " : "", lease->reason);
 }
 
 /* The exit status; -1: that of the command. */

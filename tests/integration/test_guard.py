@@ -142,6 +142,26 @@ def test_lost():
     own.terminate()
 
 
+def test_extended_after_all():
+    """What SIGTERM has not ended gets SIGKILL, though the agent returns in time."""
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    process = begin(own, "run", "-t", "10s", "--grace", "5s", "late", "-c",
+                    "trap '' TERM; echo $$; while :; do sleep 0.05; done")
+    worker = int(process.stdout.readline())
+    own.stop()
+    line = process.stderr.readline()
+    ok(line.endswith("stopping the command\n"), line.strip())
+    own.cont()
+    lab.wait_for(lambda: min(node.call("PTTL", "late") for node in nodes) > 6000, what="an extension")
+    ok(lab.alive(worker), "the lease is extended after SIGTERM, which the command ignores")
+    equal(process.wait(20 * lab.SCALE), 125, "it ends all the same: 125")
+    errors = process.stderr.read()
+    ok(not lab.alive(worker) and "late: the lease was given up: " in errors, "by SIGKILL: " + errors.strip())
+    lab.wait_gone(nodes, "late")
+    ok(True, "and the lease is released")
+    own.terminate()
+
+
 def test_no_grace():
     """SIGKILL comes before the end of the lease, also without a SIGTERM before."""
     own = lab.Agent(nodes, lab.UNHURRIED)
@@ -237,6 +257,6 @@ def test_cannot_be_ended():
     os.kill(pid, signal.SIGKILL)
 
 
-main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost, test_no_grace,
-     test_guard_killed_without_reader, test_rest,
+main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost,
+     test_extended_after_all, test_no_grace, test_guard_killed_without_reader, test_rest,
      test_changed_user, test_cannot_be_ended)
