@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,34 +110,45 @@ int job_start(struct job *job, char *const argv[], const struct redlock_lease *l
     return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
-static bool exists_in(const char *directory, int length, const char *program) {
+/* The errno with which execvp(3) passes over this file, or 0. Other errors show at the execution. */
+static int look_in(const char *directory, int length, const char *program) {
     char path[PATH_MAX];
+    struct stat file;
     int n = snprintf(path, sizeof(path), "%.*s%s%s", length, directory, length > 0 ? "/" : "", program);
 
-    return n >= (int) sizeof(path) || access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    if (n >= (int) sizeof(path))
+        return 0;
+    if (stat(path, &file) < 0)
+        return errno == ENOENT || errno == ENOTDIR ? ENOENT : errno == EACCES ? EACCES : 0;
+    if (!S_ISREG(file.st_mode))
+        return EACCES;
+    return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 && errno == EACCES ? EACCES : 0;
 }
 
-/* True without PATH: execvp(3) has a default of its own. */
-static bool is_in_path(const char *program) {
+/* A file that is not executable counts if no later directory has one that is. 0 without PATH: execvp(3) has
+ * a default of its own. */
+static int look_in_path(const char *program) {
     const char *at = getenv("PATH");
+    int error = at ? ENOENT : 0;
 
-    if (!at)
-        return true;
-    for (;;) {
+    while (at) {
         size_t length = strcspn(at, ":");
-        if (exists_in(at, (int) length, program))
-            return true;
-        if (!at[length])
-            return false;
-        at += length + 1;
+        int here = look_in(at, (int) length, program);
+        if (here == 0)
+            return 0;
+        error = here == EACCES ? EACCES : error;
+        at = at[length] ? at + length + 1 : NULL;
     }
+    return error;
 }
 
 int job_check(const char *program) {
-    if (*program && (strchr(program, '/') ? exists_in("", 0, program) : is_in_path(program)))
+    int error = !*program ? ENOENT : strchr(program, '/') ? look_in("", 0, program) : look_in_path(program);
+
+    if (error == 0)
         return 0;
-    cli_complain("%s: %s", program, strerror(ENOENT));
-    return STATUS_NOT_FOUND;
+    cli_complain("%s: %s", program, strerror(error));
+    return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
 }
 
 void job_signal(const struct job *job, int number) {

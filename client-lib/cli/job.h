@@ -25,7 +25,8 @@ enum job_group {
 int job_start(struct job *job, char *const argv[], const struct redlock_lease *lease, uint64_t id,
               enum job_group group, const sigset_t *mask);
 
-/* 0 if there is a program of this name, as execvp(3) finds it, or STATUS_NOT_FOUND, reported. */
+/* 0 if there is an executable program of this name, as execvp(3) finds it; else STATUS_NOT_FOUND or
+ * STATUS_NOT_EXECUTABLE, reported. */
 int job_check(const char *program);
 
 /* Sends the signal to the whole group of a job that has its own. */

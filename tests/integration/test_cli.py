@@ -524,7 +524,22 @@ def test_missing_command():
     """Found missing before the request: the name does not cool for nothing."""
     equal(lab.redlock_run(agent, "run", "-n", "--min-hold", "30s", "nightly", "--", "no-such-command"),
           (127, "", "redlock: no-such-command: No such file or directory\n"), "127: no such command")
+    plain, other = (os.path.join(lab.directory, name) for name in ("plain", "other"))
+    for directory, mode in (plain, 0o644), (other, 0o755):
+        os.mkdir(directory)
+        with open(os.path.join(directory, "job"), "w") as file:
+            file.write("#!/bin/sh\necho run\n")
+        os.chmod(file.name, mode)
+    words = [lab.REDLOCK, "--socket", agent.socket_path, "run", "-n"]
+    run = lambda path, *command: subprocess.run([*words, *command], env=dict(os.environ, PATH=path),
+                                                capture_output=True, text=True)
+    for path, command in ("", os.path.join(plain, "job")), ("", plain), (plain + ":/nonexistent", "job"):
+        done = run(path, "--min-hold", "30s", "nightly", "--", command)
+        equal((done.returncode, done.stderr), (126, "redlock: %s: Permission denied\n" % command),
+              "126: not executable")
     equal(lab.redlock_run(agent, "run", "-n", "nightly", "--", "true")[0], 0, "and the name is free")
+    done = run(plain + ":" + other, "nightly", "--", "job")
+    equal((done.returncode, done.stdout), (0, "run\n"), "an executable one in a later directory is run")
 
 
 def test_acquire_detached():
