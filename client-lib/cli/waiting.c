@@ -24,13 +24,16 @@ int64_t waiting_give_up_ns(int64_t wait_ms) {
     return wait_ms < 0 ? INT64_MAX : cli_now_ns() + (wait_ms + ANSWER_TIMEOUT_MS) * NS_PER_MS;
 }
 
-/* "held by HOLDER, 8123 ms left if not extended" */
+/* "held by HOLDER, 8123 ms left if not extended"; or that the holder has ended and the name cools. */
 static void report_holder(const struct waiting *waiting, const struct redlock_leader *leader) {
     const char *name = waiting->name;
 
     if (leader->type[0])
         cli_complain("%s: waiting: its Redis key is of type %s, which is no lock: delete that key", name,
                      leader->type);
+    else if (leader->cooling_ms > 0)
+        cli_complain("%s: waiting: the last holder has ended; the name is kept for %" PRId64 " ms more",
+                     name, leader->cooling_ms);
     else if (leader->validity_ms < 0)
         cli_complain("%s: waiting: held by %s, without an expiry", name, leader->holder);
     else
@@ -49,6 +52,8 @@ static void report(const struct waiting *waiting) {
         report_holder(waiting, &leader);
     else if (held == 0)
         cli_complain("%s: waiting: not held at this moment", waiting->name);
+    else if (held == REDLOCK_DENIED) /* to ask for the holder, not to wait */
+        cli_complain("%s: waiting: the reason is shown with the right 'leader'", waiting->name);
     else
         cli_complain("%s: waiting: %s%s%s", waiting->name, redlock_strerror(held), connection ? ": " : "",
                      connection ? redlock_error_text(connection) : "");

@@ -748,6 +748,17 @@ def test_aliases():
     equal(lab.redlock_run(agent, "help", "nonsense")[0], 64, "help on nothing: 64")
 
 
+def test_wait_for_a_name_that_cools():
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    lab.redlock_run(own, "run", "--min-hold", "30s", "cooling", "true")
+    process = lab.redlock(own, "run", "cooling", "true")
+    line = process.stderr.readline()
+    begins(line, "redlock: cooling: waiting: the last holder has ended; the name is kept for ", line.strip())
+    process.terminate()
+    process.wait(20 * lab.SCALE)
+    own.terminate()
+
+
 def test_failing_output():
     script = lab.spawn(["sleep", "100"])
     for words in (["--version"], ["--help"], ["help", "run"], ["status"], ["nodes"], ["leases"], ["check"],
@@ -955,6 +966,6 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death,
      test_acquire_for, test_acquire_in_a_service, test_empty_socket, test_missing_command,
      test_acquire_detached, test_acquire_without_null_device, test_columns, test_release,
-     test_check_token, test_aliases, test_failing_output, test_output_without_reader,
-     test_denied_socket, test_check, test_grace_at_an_older_agent, test_check_without_release,
-     test_listings)
+     test_check_token, test_aliases, test_wait_for_a_name_that_cools, test_failing_output,
+     test_output_without_reader, test_denied_socket, test_check, test_grace_at_an_older_agent,
+     test_check_without_release, test_listings)

@@ -133,6 +133,20 @@ def test_nothing_of_others():
         client.close()
 
 
+def test_waiting_command():
+    """Bob may wait for a name whose holder he may not see."""
+    alice = client_of(ALICE)
+    assert "id" in alice.acquire("private/a")
+    process = lab.spawn(["setpriv", "--reuid=%d" % BOB, "--regid=%d" % BOB, "--clear-groups", lab.REDLOCK,
+                         "--socket", agent.socket_path, "run", "private/a", "true"], text=True,
+                        stderr=subprocess.PIPE)
+    equal(process.stderr.readline(),
+          "redlock: private/a: waiting: the reason is shown with the right 'leader'\n",
+          "the line after two seconds is no denial of the request")
+    alice.close()
+    equal(process.wait(20 * SCALE), 0, "and the command runs when its turn comes")
+
+
 def has_word(text, word):
     """A number that is a part of another one says nothing."""
     return re.search(r"(?<!\d)(?<!\d\.)%s(?!\.?\d)" % re.escape(word), text)
@@ -311,9 +325,9 @@ def test_right_taken_and_given_back():
 
 
 if os.getuid() == 0:
-    main(test_rules, test_limits_of_rule, test_nothing_of_others, test_lists, test_quotas,
-         test_many_users, test_observed_names, test_whoami, test_counts_after_reload, test_reload,
-         test_right_taken_and_given_back)
+    main(test_rules, test_limits_of_rule, test_nothing_of_others, test_waiting_command, test_lists,
+         test_quotas, test_many_users, test_observed_names, test_whoami, test_counts_after_reload,
+         test_reload, test_right_taken_and_given_back)
 else:
     skip("rights of users", "only root can become other users")
     main()
