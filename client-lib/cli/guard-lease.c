@@ -227,8 +227,14 @@ void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
                                 : "the agent no longer extends the lease (max_hold, or the agent is stuck)");
 }
 
+/* Two readings of the clock make the deadline a little later now and then. */
+bool guard_lease_is_extended(const struct guard_lease *lease) {
+    return lease->is_given_up && !lease->is_lost &&
+           cli_now_ns() + redlock_remaining_ns(lease->lease) > lease->given_up_ns + NS_PER_MS;
+}
+
 void guard_lease_release(struct guard_lease *lease) {
-    if (lease->is_given_up) {
+    if (lease->is_given_up && !guard_lease_is_extended(lease)) {
         (void) redlock_release_async(lease->lease);
     } else {
         /* If the agent does not answer, closing the connection releases the lease as well, after the linger.

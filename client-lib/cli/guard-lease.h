@@ -45,6 +45,9 @@ int guard_lease_refused(const struct guard_lease *lease);
 /* Gives the lease up: from now on the reason of the loss and the deadline stay. */
 void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns);
 
+/* Whether it was extended after that. */
+bool guard_lease_is_extended(const struct guard_lease *lease);
+
 void guard_lease_release(struct guard_lease *lease);
 
 /* Without a quorum a release changes nothing, and would hide the loss from the agent's log and counters:

@@ -198,16 +198,15 @@ static void await_loss(struct guard *guard) {
 
 static void report_loss(const struct guard *guard) {
     const struct guard_lease *lease = &guard->lease;
-    int64_t deadline_ns = cli_now_ns() + redlock_remaining_ns(lease->lease);
-    bool is_extended = !lease->is_lost && deadline_ns > lease->given_up_ns + NS_PER_MS;
 
     if (guard->has_reported_end)
         return;
     if (lease->has_max_hold_ended)
         cli_complain("%s: %s: stopping the command", guard->run->name, lease->reason);
     else
-        cli_complain("%s: the lease was %s%s%s", guard->run->name, is_extended ? "given up" : "lost",
-                     lease->reason[0] ? ": " : "", lease->reason);
+        cli_complain("%s: the lease was %s%s%s", guard->run->name,
+                     guard_lease_is_extended(lease) ? "given up" : "lost", lease->reason[0] ? ": " : "",
+                     lease->reason);
 }
 
 /* The exit status; -1: that of the command. */

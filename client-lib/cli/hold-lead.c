@@ -144,17 +144,31 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
     }
 }
 
+/* If the agent does not answer, closing the connection releases the lease as well, after the linger. An
+ * older agent may notice the end of this process before it reads the request: so the answer is awaited. */
+static void release_last(struct hold *hold) {
+    redlock_set_answer_timeout(hold->connection, RELEASE_TIMEOUT_MS);
+    (void) redlock_release(hold->lease);
+    hold->lease = NULL;
+}
+
+void hold_lead_give_up(struct hold *hold) {
+    bool is_empty = unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
+
+    /* Extended after all, the lease would linger for nothing. Otherwise it ends as a loss, which a release
+     * would hide; and without a service manager and hooks the led service stops only now. */
+    if (is_empty && redlock_remaining_ns(hold->lease) > hold_grace_ns(hold))
+        release_last(hold);
+}
+
 void hold_lead_end(struct hold *hold) {
     (void) unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
     if (!hold->lost)
         hold_log_change(hold, "this host leads no more, token %" PRIu64, redlock_fence(hold->lease));
-    if (hold->signals.count > 0) {
-        /* If the agent does not answer, closing the connection releases the lease as well. */
-        redlock_set_answer_timeout(hold->connection, RELEASE_TIMEOUT_MS);
-        (void) redlock_release(hold->lease);
-    } else {
+    if (hold->signals.count > 0)
+        release_last(hold);
+    else
         (void) redlock_release_async(hold->lease);
-    }
     unit_guard_set(&hold->guard, INT64_MAX);
     hold->lease = NULL;
     hold->granted = hold->lost = false;

@@ -16,6 +16,9 @@ void hold_lead(struct hold *hold);
  * half of the grace to end. A further signal kills the hook that runs; the follower's runs all the same. */
 void hold_lead_step_down(struct hold *hold, bool ends);
 
+/* After a loss, when this process ends: releases a lease that was extended after all. */
+void hold_lead_give_up(struct hold *hold);
+
 /* Releases the lease. The service manager stops the led service before this process, unless the unit's
  * definition is gone: then the guard ends the service. */
 void hold_lead_end(struct hold *hold);

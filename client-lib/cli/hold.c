@@ -153,7 +153,7 @@ static int hold_and_wait(struct hold *hold) {
         bool ends = hold->options.once || !hold->lost;
         hold_lead_step_down(hold, ends);
         if (ends && hold->lost) {
-            (void) unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
+            hold_lead_give_up(hold);
             return STATUS_LOST;
         }
         if (hold->signals.count > 0)

@@ -145,7 +145,7 @@ def test_lost():
 def test_extended_after_all():
     """What SIGTERM has not ended gets SIGKILL, though the agent returns in time."""
     own = lab.Agent(nodes, lab.UNHURRIED)
-    process = begin(own, "run", "-t", "10s", "--grace", "5s", "late", "-c",
+    process = begin(own, "run", "-t", "10s", "--grace", "5s", "--linger", "50s", "late", "-c",
                     "trap '' TERM; echo $$; while :; do sleep 0.05; done")
     worker = int(process.stdout.readline())
     own.stop()

@@ -505,6 +505,21 @@ def test_settings():
     victim.kill()
 
 
+def test_extended_after_all():
+    """The end was announced, and the led service has stopped: nothing has to linger."""
+    victim = lab.Agent(nodes, lab.UNHURRIED)
+    holder = Holder("--ttl", "10s", "--grace", "5s", "--linger", "50s", "late", at=victim)
+    holder.ready()
+    victim.stop()
+    holder.manager.until("STOPPING=1")
+    victim.cont()
+    lab.wait_for(lambda: left("late") > 6, what="an extension")
+    equal(holder.status(), 125, "a lease that is extended after the announced end: 125")
+    lab.wait_gone(nodes, "late")
+    ok(True, "the lease is released, and does not linger for 50 s")
+    victim.terminate()
+
+
 def test_linger_above_max_ttl():
     """The leader units have REDLOCK_LINGER=3s, whatever max_ttl the agent has."""
     brief = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nnode_timeout = "900ms"')
@@ -528,4 +543,4 @@ main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, tes
      test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
      test_hooks_that_hang, test_signals_in_hooks, test_hook_until_the_end, test_signal_after_loss,
-     test_without_reader, test_watchdog, test_settings, test_linger_above_max_ttl)
+     test_without_reader, test_watchdog, test_settings, test_extended_after_all, test_linger_above_max_ttl)
