@@ -153,6 +153,7 @@ static void check_grant(struct hold *hold) {
     (void) redlock_release_async(hold->lease);
     hold->lease = NULL;
     hold->granted = hold->lost = false;
+    hold->reason[0] = '\0';
     hold_pump(hold, cli_now_ns() + HOLD_RETRY_MS * NS_PER_MS);
 }
 

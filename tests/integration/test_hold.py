@@ -520,6 +520,26 @@ def test_extended_after_all():
     victim.terminate()
 
 
+def test_reason_of_a_loss():
+    """A loss that this process slept through is no reason of the next one."""
+    victim = lab.Agent(nodes, lab.UNHURRIED)
+    client = victim.client()
+    grant = client.acquire("reason")
+    holder = Holder("--ttl", "8s", "reason", at=victim)
+    lab.wait_for(lambda: victim.status()["waiters"] == 1, what="the waiter")
+    holder.process.send_signal(signal.SIGSTOP)
+    client.call("RELEASE", grant["id"])
+    lab.wait_for(lambda: victim.status()["losses"] == 1, 20, what="the loss of an unread grant")
+    holder.process.send_signal(signal.SIGCONT)
+    holder.ready()
+    victim.stop()
+    equal(holder.status(), 125, "a lease that can't be kept: 125")
+    equal(holder.errors().split("\n")[-2], "redlock: reason: the lease can't be kept",
+          "not for the reason of an earlier one")
+    victim.kill()
+    client.close()
+
+
 def test_linger_above_max_ttl():
     """The leader units have REDLOCK_LINGER=3s, whatever max_ttl the agent has."""
     brief = lab.Agent(nodes, 'max_ttl = "2s"\ndefault_ttl = "2s"\nnode_timeout = "900ms"')
@@ -543,4 +563,5 @@ main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, tes
      test_agent_restarted,
      test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
      test_hooks_that_hang, test_signals_in_hooks, test_hook_until_the_end, test_signal_after_loss,
-     test_without_reader, test_watchdog, test_settings, test_extended_after_all, test_linger_above_max_ttl)
+     test_without_reader, test_watchdog, test_settings, test_extended_after_all, test_reason_of_a_loss,
+     test_linger_above_max_ttl)
