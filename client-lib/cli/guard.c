@@ -29,7 +29,8 @@ struct guard {
     bool outcome_sent;     /* to the relay, while other processes of the tree run on */
     bool outcome_received; /* by the relay */
     bool has_reported_end; /* of --max-hold, which is no loss to report later */
-    bool relay_is_gone;    /* the relay was killed before */
+    pid_t relay;
+    bool relay_is_gone; /* the relay was killed before */
     int64_t grace_ns, kill_margin_ns;
 };
 
@@ -231,12 +232,23 @@ static int run_command(struct guard *guard) {
     return lease->is_given_up ? STATUS_LOST : -1;
 }
 
-static int guard_main(struct guard *guard) {
-    int64_t begun_ns = cli_now_ns();
-
+/* An agent that is stuck blocks these calls for seconds. So the guard dies with the relay, of which it knows
+ * nothing meanwhile: Ctrl-C ends both. No lease is requested yet. */
+static int prepare(struct guard *guard) {
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != guard->relay)
+        return STATUS_SYSTEM; /* for a parent that ended before, the kernel sends no signal */
     int status = guard_lease_connect(&guard->lease);
     if (status == 0)
         status = guard_lease_check_grace(&guard->lease);
+    (void) prctl(PR_SET_PDEATHSIG, 0);
+    return status;
+}
+
+static int guard_main(struct guard *guard) {
+    int64_t begun_ns = cli_now_ns();
+
+    int status = prepare(guard);
     if (status == 0)
         status = acquire(guard);
     if (status != 0)
@@ -246,9 +258,11 @@ static int guard_main(struct guard *guard) {
     return run_command(guard);
 }
 
-void guard_run(const struct cli *cli, const struct run_options *run, int channel) {
-    struct guard guard = {
-        .run = run, .channel = channel, .lease = {.cli = cli, .run = run, .options = run->request}};
+void guard_run(const struct cli *cli, const struct run_options *run, int channel, pid_t relay) {
+    struct guard guard = {.run = run,
+                          .channel = channel,
+                          .relay = relay,
+                          .lease = {.cli = cli, .run = run, .options = run->request}};
     sigset_t child, all;
 
     cli_never_wait_for_reader();

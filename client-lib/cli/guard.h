@@ -15,9 +15,11 @@
  * when the shell ends (setpgid(2)). */
 #pragma once
 
+#include <sys/types.h>
+
 #include "cli.h"
 #include "run-options.h"
 
-/* Runs the command under the lease; `channel` is a socketpair to the relay. Returns when this process is to
- * end. */
-void guard_run(const struct cli *cli, const struct run_options *run, int channel);
+/* Runs the command under the lease; `channel` is a socketpair to the relay, the parent process. Returns when
+ * this process is to end. */
+void guard_run(const struct cli *cli, const struct run_options *run, int channel, pid_t relay);

@@ -22,7 +22,7 @@ static int run_guarded(const struct cli *cli, struct run_options *run) {
         cli_complain("can't watch signals: %s", strerror(errno));
         return STATUS_SYSTEM;
     }
-    pid_t guard = fork();
+    pid_t relay = getpid(), guard = fork();
     if (guard < 0) {
         cli_complain("can't start the guard process: %s", strerror(errno));
         return STATUS_SYSTEM;
@@ -30,7 +30,7 @@ static int run_guarded(const struct cli *cli, struct run_options *run) {
     if (guard == 0) {
         (void) close(channel[0]);
         (void) close(signal_fd);
-        guard_run(cli, run, channel[1]);
+        guard_run(cli, run, channel[1], relay);
         _exit(STATUS_DONE);
     }
     (void) close(channel[1]);

@@ -162,6 +162,28 @@ def test_extended_after_all():
     own.terminate()
 
 
+def guard_is_there(process):
+    try:
+        return guard_of(process)
+    except LookupError:
+        return None
+
+
+def test_ended_at_a_stuck_agent():
+    """Ctrl-C while the agent does not answer: the guard keeps no pipe open, and prints nothing later."""
+    stuck = lab.Agent(nodes, lab.UNHURRIED)
+    stuck.stop()
+    process = begin(stuck, "run", "-n", "stuck", "true")
+    lab.wait_for(lambda: guard_is_there(process), what="the guard")
+    ended = lab.now()
+    process.send_signal(signal.SIGINT)
+    equal((*process.communicate(timeout=60 * lab.SCALE), process.returncode), ("", "", -signal.SIGINT),
+          "SIGINT while the agent is stopped ends redlock, without a message")
+    ok(lab.now() - ended < 5, "and its guard, before the agent's time to answer is over")
+    stuck.cont()
+    stuck.terminate()
+
+
 def test_no_grace():
     """SIGKILL comes before the end of the lease, also without a SIGTERM before."""
     own = lab.Agent(nodes, lab.UNHURRIED)
@@ -258,5 +280,5 @@ def test_cannot_be_ended():
 
 
 main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost,
-     test_extended_after_all, test_no_grace, test_guard_killed_without_reader, test_rest,
-     test_changed_user, test_cannot_be_ended)
+     test_extended_after_all, test_ended_at_a_stuck_agent, test_no_grace,
+     test_guard_killed_without_reader, test_rest, test_changed_user, test_cannot_be_ended)
