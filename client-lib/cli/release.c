@@ -19,19 +19,27 @@ static const char usage[] = "redlock release [--id ID] [--fence TOKEN] [NAME]\n"
                             "token that it printed, or by\n"
                             "name. Exit status 1 when there is none.\n";
 
-enum { TIMEOUT_MS = 10000, NAME_BYTES = 64 };
+enum {
+    TIMEOUT_MS = 10000,
+    NAME_BYTES = 64,
+    LOOK_AGAIN_MS = 100, /* for the agent to notice the end of a process */
+    LOOKS = 10,
+};
 
 struct release {
     struct listing list;
     struct listing_choice choice;
-    pid_t pid; /* of the holder; 0: none was found */
+    uint64_t id; /* of the lease; 0: none was found */
+    pid_t pid;   /* of the holder, as the agent sees it; 0: it has no number for it */
 };
 
 static void find(void *userdata, const struct resp_token *lease) {
     struct release *release = userdata;
 
-    if (listing_is_chosen(&release->choice, lease))
-        release->pid = (pid_t) listing_integer(lease, "pid");
+    if (!listing_is_chosen(&release->choice, lease))
+        return;
+    release->id = (uint64_t) listing_integer(lease, "id");
+    release->pid = (pid_t) listing_integer(lease, "pid");
 }
 
 /* Whether the process belongs to `redlock acquire`, and its name. */
@@ -74,32 +82,65 @@ static void complain_of_holder(pid_t pid, const char *name) {
                      (long) pid, name);
 }
 
-/* The holder could not be opened or signalled. */
-static int report_failure(pid_t pid, int error) {
-    if (error == ESRCH) {
-        cli_complain("process %ld held the lease, and has ended meanwhile", (long) pid);
-        return STATUS_HELD;
+/* There is no process of this number here: it has ended, or it is in another PID namespace, as a container
+ * has one. Then it still holds the lease. */
+static int report_missing(struct release *release) {
+    pid_t pid = release->pid;
+
+    release->choice.id = release->id;
+    for (int looks = 0; looks < LOOKS; looks++) {
+        (void) poll(NULL, 0, looks > 0 ? LOOK_AGAIN_MS : 0);
+        release->id = 0;
+        int status = listing_leases(&release->list, find, release);
+        if (status != STATUS_DONE)
+            return status;
+        if (release->id == 0) {
+            cli_complain("process %ld held the lease, and has ended meanwhile", (long) pid);
+            return STATUS_HELD;
+        }
     }
-    cli_complain("process %ld holds the lease and can't be ended: %s", (long) pid, strerror(error));
+    cli_complain("the lease is held in another PID namespace (by process %ld for the agent): call 'redlock "
+                 "release' there, in that container for example",
+                 (long) pid);
+    return STATUS_SYSTEM;
+}
+
+/* The holder could not be opened or signalled. */
+static int report_failure(struct release *release, int error) {
+    if (error == ESRCH || release->pid <= 0)
+        return report_missing(release);
+    cli_complain("process %ld holds the lease and can't be ended: %s", (long) release->pid, strerror(error));
     return error == EPERM ? STATUS_DENIED : STATUS_SYSTEM;
 }
 
-static int end_holder(pid_t pid) {
+static int end_holder(struct release *release) {
     char name[NAME_BYTES];
-    struct pollfd fd = {.fd = (int) syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    struct pollfd fd = {.fd = (int) syscall(SYS_pidfd_open, release->pid, 0), .events = POLLIN};
 
     if (fd.fd < 0)
-        return report_failure(pid, errno);
-    if (!is_holder(pid, name)) {
-        complain_of_holder(pid, name);
+        return report_failure(release, errno);
+    if (!is_holder(release->pid, name)) {
+        complain_of_holder(release->pid, name);
         return STATUS_USAGE;
     }
     if (syscall(SYS_pidfd_send_signal, fd.fd, CLI_RELEASE_SIGNAL, NULL, 0) < 0)
-        return report_failure(pid, errno);
+        return report_failure(release, errno);
     if (poll(&fd, 1, TIMEOUT_MS) > 0)
         return STATUS_DONE;
-    cli_complain("process %ld holds the lease and has not ended within %d s", (long) pid, TIMEOUT_MS / 1000);
+    cli_complain("process %ld holds the lease and has not ended within %d s", (long) release->pid,
+                 TIMEOUT_MS / 1000);
     return STATUS_SYSTEM;
+}
+
+static int release_chosen(struct release *release) {
+    int status = listing_leases(&release->list, find, release);
+
+    if (status != STATUS_DONE)
+        return status;
+    if (release->id != 0)
+        return end_holder(release);
+    cli_complain("no such lease on this host, or it is another user's: nothing was released");
+    return STATUS_HELD;
 }
 
 int cli_release(const struct cli *cli, int argc, char **argv) {
@@ -121,13 +162,7 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
     }
     status = cli_connect(cli, &release.list.connection);
     if (status == STATUS_DONE)
-        status = listing_leases(&release.list, find, &release);
+        status = release_chosen(&release);
     redlock_close(release.list.connection);
-    if (status != STATUS_DONE)
-        return status;
-    if (release.pid == 0) {
-        cli_complain("no such lease on this host, or it is another user's: nothing was released");
-        return STATUS_HELD;
-    }
-    return end_holder(release.pid);
+    return status;
 }

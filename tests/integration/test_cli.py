@@ -676,6 +676,24 @@ def test_release():
     script.kill()
 
 
+def test_release_across_namespaces():
+    """The holder is not seen from the namespace of redlock release, but holds the lease."""
+    if os.getuid() != 0 or not shutil.which("unshare"):
+        skip("release from another PID namespace", "not root, or no unshare here")
+        return
+    script = lab.spawn(["sleep", "100"])
+    _, out, _ = lab.redlock_run(agent, "acquire", "--for", str(script.pid), "elsewhere")
+    holder = int(out.split()[2])
+    done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", lab.REDLOCK, "--socket",
+                           agent.socket_path, "release", "elsewhere"], capture_output=True, text=True,
+                          timeout=30 * lab.SCALE)
+    equal(done.returncode, 71, "release from another PID namespace: 71")
+    ok("held in another PID namespace (by process %d for the agent)" % holder in done.stderr,
+       done.stderr.strip())
+    equal(lab.redlock_run(agent, "release", "elsewhere")[0], 0, "in the holder's own it is released")
+    os.kill(script.pid, signal.SIGKILL)
+
+
 def test_check_token():
     """The agent knows the token of its own lease, whatever token the nodes show; others ask the nodes."""
     elsewhere = lab.Agent(nodes, lab.UNHURRIED)
@@ -966,6 +984,6 @@ main(test_history, test_exit_statuses, test_arguments, test_not_names, test_stop
      test_never_outlives_the_lease, test_quorum_lost, test_max_hold, test_parent_death,
      test_acquire_for, test_acquire_in_a_service, test_empty_socket, test_missing_command,
      test_acquire_detached, test_acquire_without_null_device, test_columns, test_release,
-     test_check_token, test_aliases, test_wait_for_a_name_that_cools, test_failing_output,
-     test_output_without_reader, test_denied_socket, test_check, test_grace_at_an_older_agent,
-     test_check_without_release, test_listings)
+     test_release_across_namespaces, test_check_token, test_aliases, test_wait_for_a_name_that_cools,
+     test_failing_output, test_output_without_reader, test_denied_socket, test_check,
+     test_grace_at_an_older_agent, test_check_without_release, test_listings)
