@@ -110,8 +110,9 @@ int client_received(struct client *client, size_t length, int64_t now_ns);
 /* The first `length` bytes of output were sent. */
 void client_sent(struct client *client, size_t length);
 
-/* The connection broke. All pending replies fail with `error`. Held leases stay until their deadlines;
- * requests that may wait are kept; other requests fail. */
+/* The connection broke, or is about to be closed. All pending replies fail with `error`. With
+ * REDLOCK_AGENT_AWAY the agent is gone, and held leases stay until their deadlines; with another error it
+ * lives, and releases them, so they are lost. Requests that may wait are kept; other requests fail. */
 void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns);
 
 /* Whether to reconnect: a lease, a kept request or an observed name is left. */

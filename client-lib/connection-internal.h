@@ -19,11 +19,12 @@ struct redlock {
     int fd;       /* -1: not connected */
     int epoll_fd; /* for event loops: watches fd and timer_fd; -1 until requested */
     int timer_fd;
-    bool watches_write;
+    uint32_t watched; /* events of fd */
     int64_t timer_ns; /* when timer_fd fires; never later than the next due time */
     int64_t answer_timeout_ms;
     struct spin_wait spin_wait; /* for replies to RELEASE */
     struct deadline_view view;
+    int64_t shortage_until_ns; /* the kernel has no memory for I/O: none before then; 0: it has */
     int received_fd;           /* received with the last bytes; -1: none */
     _Atomic bool in_use;       /* a call is in progress */
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
@@ -44,7 +45,8 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
  * leaves the connection open. */
 void connection_hang_up(const struct redlock *connection);
 
-/* Sends as much output as the socket takes. False, with errno, if the connection is broken; no callbacks. */
+/* Sends as much output as the socket takes. False, with errno, if the connection is broken; no callbacks. A
+ * lack of memory in the kernel breaks nothing: the rest is sent some milliseconds later. */
 bool connection_send_some(struct redlock *connection);
 
 /* The same; handles a broken connection, which may call callbacks. */

@@ -26,6 +26,7 @@ enum {
     RETRY_FULL_MS_MAX = 50, /* while the backlog is full */
     CONNECT_SLICE_MS = 50,  /* of a wait for a place in the backlog; requests may end between two */
     STEADY_MS = 1000,       /* a shorter connection counts as a failed attempt */
+    SHORTAGE_MS = 5,        /* between tries while the kernel has no memory */
 };
 
 int64_t connection_now_ns(void) {
@@ -42,26 +43,45 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
     return epoll_ctl(connection->epoll_fd, operation, fd, &event);
 }
 
-/* Arms timer_fd for the next due time, and watches for writability if there is output. */
+static void begin_shortage(struct redlock *connection) {
+    connection->shortage_until_ns = connection_now_ns() + SHORTAGE_MS * NS_PER_MS;
+}
+
+/* Whether I/O has to wait, because the kernel has had no memory for it. */
+static bool is_short(struct redlock *connection) {
+    if (connection->shortage_until_ns != 0 && connection_now_ns() >= connection->shortage_until_ns)
+        connection->shortage_until_ns = 0;
+    return connection->shortage_until_ns != 0;
+}
+
+/* What an event loop waits for. During a shortage nothing: it would not wait. */
+static uint32_t wanted_events(const struct redlock *connection) {
+    if (connection->shortage_until_ns != 0)
+        return 0;
+    return EPOLLIN | (connection->client.output_length > 0 ? (uint32_t) EPOLLOUT : 0u);
+}
+
+/* Arms timer_fd for the next due time, and watches for what can be done with the socket. */
 static void rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
 
     if (connection->epoll_fd < 0)
         return;
     int64_t due_ns = client_due_ns(client);
-    bool wants_write = client->output_length > 0;
+    uint32_t events = wanted_events(connection);
     if (client->gone && !client->over && connection->retry_ns < due_ns)
         due_ns = connection->retry_ns;
+    if (connection->shortage_until_ns != 0 && connection->shortage_until_ns < due_ns)
+        due_ns = connection->shortage_until_ns;
     if (due_ns < connection->timer_ns) {
         const struct itimerspec at = {
             .it_value = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S}};
         (void) timerfd_settime(connection->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
         connection->timer_ns = due_ns;
     }
-    if (wants_write != connection->watches_write && connection->fd >= 0) {
-        (void) connection_watch(connection, EPOLL_CTL_MOD, connection->fd,
-                                EPOLLIN | (wants_write ? (uint32_t) EPOLLOUT : 0u));
-        connection->watches_write = wants_write;
+    if (events != connection->watched && connection->fd >= 0) {
+        (void) connection_watch(connection, EPOLL_CTL_MOD, connection->fd, events);
+        connection->watched = events;
     }
 }
 
@@ -78,7 +98,8 @@ static void close_socket(struct redlock *connection) {
         (void) connection_watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
     connection_hang_up(connection);
     connection->fd = -1;
-    connection->watches_write = false;
+    connection->watched = EPOLLIN;
+    connection->shortage_until_ns = 0;
 }
 
 static void retry_later(struct redlock *connection, int64_t at_ns) {
@@ -88,13 +109,14 @@ static void retry_later(struct redlock *connection, int64_t at_ns) {
         connection->retry_delay_ms = RETRY_MS_MAX;
 }
 
-/* A reconnect follows if a lease, a kept request or an observed name is left; else the connection is over.
- */
+/* Leases that the agent releases because the library ends the connection are lost before that: the agent is
+ * alive, unless the error is REDLOCK_AGENT_AWAY. A reconnect follows if a lease, a kept request or an
+ * observed name is left; else the connection is over. */
 static int broken(struct redlock *connection, int error, const char *text) {
     int64_t at_ns = connection_now_ns();
 
-    close_socket(connection);
     client_disconnected(&connection->client, error, text, at_ns);
+    close_socket(connection);
     deadline_view_retire(&connection->view);
     if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
         connection->retry_delay_ms = RETRY_MS_MIN;
@@ -114,13 +136,21 @@ static int system_broken(struct redlock *connection, const char *what) {
     return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
 }
 
+static bool is_shortage(int error) {
+    return error == ENOBUFS || error == ENOMEM;
+}
+
 bool connection_send_some(struct redlock *connection) {
     struct client *client = &connection->client;
 
-    while (client->output_length > 0) {
+    while (client->output_length > 0 && !is_short(connection)) {
         ssize_t n = send(connection->fd, client->output, client->output_length, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && is_shortage(errno)) {
+            begin_shortage(connection);
+            return true;
+        }
         if (n < 0)
             return errno == EAGAIN;
         client_sent(client, (size_t) n);
@@ -176,17 +206,26 @@ static ssize_t receive(struct redlock *connection, char *room) {
     return n;
 }
 
+static int no_room(struct redlock *connection) {
+    if (connection->client.input_length + READ_BYTES > CLIENT_INPUT_BYTES_MAX)
+        return broken(connection, REDLOCK_PROTOCOL, "the agent's reply is longer than the protocol allows");
+    return broken(connection, REDLOCK_NO_MEMORY, "this process has no memory for the agent's reply");
+}
+
 int connection_receive(struct redlock *connection) {
     struct client *client = &connection->client;
 
-    for (;;) {
+    while (!is_short(connection)) {
         char *room = client_input_room(client, READ_BYTES);
         if (!room)
-            return broken(connection, REDLOCK_PROTOCOL,
-                          "the agent's reply is longer than the protocol allows");
+            return no_room(connection);
         ssize_t n = receive(connection, room);
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && is_shortage(errno)) {
+            begin_shortage(connection);
+            return REDLOCK_OK;
+        }
         if (n < 0 && errno == EAGAIN)
             return REDLOCK_OK;
         if (n < 0)
@@ -206,6 +245,7 @@ int connection_receive(struct redlock *connection) {
         if (n < READ_BYTES)
             return REDLOCK_OK;
     }
+    return REDLOCK_OK;
 }
 
 int connection_forked(struct redlock *connection) {
@@ -309,6 +349,27 @@ static void end_overdue(struct redlock *connection, const bool *what, bool wante
         client_end_overdue(&connection->client, connection_now_ns());
 }
 
+/* Sleeps until something is due at the latest, and reads what has arrived. */
+static void wait_for_socket(struct redlock *connection, int64_t at_ns, int64_t due_ns) {
+    bool sleeps = is_short(connection); /* a socket that is ready would end the wait at once */
+
+    if (sleeps && connection->shortage_until_ns < due_ns)
+        due_ns = connection->shortage_until_ns;
+    int64_t left_ns = due_ns > at_ns ? due_ns - at_ns : 0;
+    const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
+    struct pollfd poll = {
+        .fd = connection->fd,
+        .events = (short) (POLLIN | (connection->client.output_length > 0 ? POLLOUT : 0)),
+    };
+    int n = ppoll(&poll, sleeps ? 0 : 1, due_ns < INT64_MAX ? &timeout : NULL, NULL);
+    if (n < 0 && is_shortage(errno))
+        begin_shortage(connection);
+    else if (n < 0 && errno != EINTR)
+        (void) system_broken(connection, "poll");
+    else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
+        (void) connection_receive(connection);
+}
+
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
@@ -333,18 +394,7 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
         int64_t due_ns = dues.deadline_ns < dues.resume_ns ? dues.deadline_ns : dues.resume_ns;
         if (client->gone && connection->retry_ns < due_ns)
             due_ns = connection->retry_ns;
-        int64_t left_ns = (due_ns < until_ns ? due_ns : until_ns) - at_ns;
-        left_ns = left_ns > 0 ? left_ns : 0;
-        const struct timespec timeout = {.tv_sec = left_ns / NS_PER_S, .tv_nsec = left_ns % NS_PER_S};
-        struct pollfd poll = {
-            .fd = connection->fd,
-            .events = (short) (POLLIN | (client->output_length > 0 ? POLLOUT : 0)),
-        };
-        int n = ppoll(&poll, 1, due_ns < INT64_MAX || until_ns < INT64_MAX ? &timeout : NULL, NULL);
-        if (n < 0 && errno != EINTR)
-            (void) system_broken(connection, "poll");
-        else if (n > 0 && (poll.revents & (POLLIN | POLLHUP | POLLERR)))
-            (void) connection_receive(connection);
+        wait_for_socket(connection, at_ns, due_ns < until_ns ? due_ns : until_ns);
     }
 }
 

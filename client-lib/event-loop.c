@@ -49,7 +49,7 @@ static int open_epoll(struct redlock *connection) {
         return REDLOCK_SYSTEM;
     }
     connection->timer_ns = INT64_MAX;
-    connection->watches_write = false;
+    connection->watched = EPOLLIN;
     return REDLOCK_OK;
 }
 

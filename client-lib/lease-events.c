@@ -297,10 +297,24 @@ void lease_events_push(struct client *client, const struct resp_token *tokens, s
 
 /* --- the connection's end, and time --- */
 
+/* The agent lives, and releases the lease when the library ends the connection. */
+static void lose_with_connection(struct client *client, struct redlock_lease *lease) {
+    char text[sizeof(client->error_text) + 80];
+
+    (void) snprintf(text, sizeof(text),
+                    "the library ends the connection, and the agent then releases the lease: %s",
+                    client->error_text);
+    if (lease->releasing) /* no callback gets a handle that is being released */
+        lease->orphan = true;
+    lease_lost(client, lease, "lost", text);
+}
+
 /* The next agent assigns new ids. */
 void lease_events_cut_off(struct client *client, struct redlock_lease *lease, int error) {
     bool asked = lease->state == LEASE_ASKED || lease->state == LEASE_WAITING;
 
+    if (error != REDLOCK_AGENT_AWAY && lease->state == LEASE_HELD)
+        lose_with_connection(client, lease);
     if (!lease_leave_page(client, lease))
         lease_expired(
             client, lease, "lost",

@@ -28,7 +28,7 @@ void lease_events_push(struct client *client, const struct resp_token *tokens, s
  * is an orphan. */
 void lease_events_failed(struct client *client, struct redlock_lease *lease, int error);
 
-/* The connection broke. May free the lease. */
+/* client_disconnected(), which has noted the reason. May free the lease. */
 void lease_events_cut_off(struct client *client, struct redlock_lease *lease, int error);
 
 /* Sends RESUME. */

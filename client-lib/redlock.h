@@ -236,8 +236,8 @@ struct redlock_callbacks {
     /* The lease ended. Called once, at the deadline at the latest, whatever the agent's state, by
      * redlock_dispatch(); within a blocking call only then if the lease has a place in the agent's page
      * (redlock_valid(3)), or is being resumed. `reason` is the agent's word, "expired" if the agent gave
-     * none until the deadline, or "lost" if it only reports the end. The handle stays until
-     * redlock_release(). */
+     * none until the deadline, or "lost" if it only reports the end, or the library ends the connection
+     * (libredlock(3)). The handle stays until redlock_release(). */
     void (*lost)(struct redlock_lease *lease, const char *reason, const char *text, void *userdata);
     /* The agent is stopping. Leases stay valid until their deadlines. */
     void (*draining)(struct redlock *connection, void *userdata);

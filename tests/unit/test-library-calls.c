@@ -168,18 +168,27 @@ static void test_close_beside_child(void) {
     end_idle(child);
 }
 
-/* The scripted agent serves one connection at a time. */
+/* The scripted agent serves one connection at a time. The agent has released the lease, and would refuse to
+ * resume it. */
 static void test_break_beside_child(void) {
     scripted_start();
+    scripted.refuses_resume = true;
     struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = acquire(connection);
+    is(redlock_observe(connection, "job"), REDLOCK_OK);
     pid_t child = fork_idle();
 
     scripted_send("no RESP\r\n");
     is(redlock_check(lease), REDLOCK_PROTOCOL);
-    ok(redlock_check(lease) > 0, "the library replaces a connection while a forked child lives");
+    ok(!redlock_valid(lease), "the lease is lost when the connection ends");
+    is(events.lost, 1);
+    struct redlock_lease *next = acquire(connection);
+    ok(redlock_check(next) > 0, "the library replaces a connection while a forked child lives");
     is(scripted.hang_ups, 1);
-    is(scripted.resumes, 1);
+    is(scripted.resumes, 0);
+    is(scripted.observes, 2);
+    is(redlock_release(lease), 0);
+    is(events.lost, 1);
     redlock_close(connection);
     end_idle(child);
 }
