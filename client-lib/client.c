@@ -166,7 +166,7 @@ int client_acquire(struct client *client, const char *name, const struct redlock
     struct redlock_lease *lease = lease_new(client, name, options, now_ns);
     if (!lease)
         return REDLOCK_NO_MEMORY;
-    lease->async = !reply;
+    lease->async = lease->given = !reply;
     lease->outcome = async ? reply : NULL;
     if (client->gone && options->wait_ms != 0)
         lease->ask_again = true;

@@ -161,7 +161,7 @@ static void push_resumed(struct client *client, struct redlock_lease *lease, con
     if (!lease->away_reported)
         return;
     lease->away_reported = false;
-    if (!lease->orphan && client->callbacks.extended)
+    if (lease_is_reported(lease) && client->callbacks.extended)
         client->callbacks.extended(lease, client->userdata);
 }
 
@@ -225,7 +225,7 @@ static void push_granted(struct client *client, struct redlock_lease *lease, con
         return;
     }
     /* The RELEASE of an orphan was already sent. */
-    if (!lease->orphan && client->callbacks.granted)
+    if (lease_is_reported(lease) && client->callbacks.granted)
         client->callbacks.granted(lease, client->userdata);
 }
 
@@ -258,7 +258,7 @@ static void push_at_risk(struct client *client, struct redlock_lease *lease, con
         return;
     value_copy(&tokens[4], lease->risk, sizeof(lease->risk), NULL);
     memcpy(reason, lease->risk, sizeof(reason));
-    if (client->callbacks.at_risk)
+    if (lease_is_reported(lease) && client->callbacks.at_risk)
         client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
 }
 
@@ -270,7 +270,7 @@ static void push_extended(struct client *client, struct redlock_lease *lease,
     if (deadline_ns > lease->deadline_ns)
         lease_set_deadline(client, lease, deadline_ns);
     lease->risk[0] = '\0';
-    if (!lease->orphan && client->callbacks.extended)
+    if (lease_is_reported(lease) && client->callbacks.extended)
         client->callbacks.extended(lease, client->userdata);
 }
 
@@ -339,7 +339,7 @@ static int64_t away_due_ns(const struct redlock_lease *lease) {
 
 static void report_away(struct client *client, struct redlock_lease *lease) {
     lease->away_reported = true;
-    if (client->callbacks.at_risk)
+    if (lease_is_reported(lease) && client->callbacks.at_risk)
         client->callbacks.at_risk(lease, (lease->deadline_ns - client->now_ns) / NS_PER_MS, "agent-away",
                                   client->userdata);
 }

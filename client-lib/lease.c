@@ -150,8 +150,12 @@ bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns) {
 
 /* --- the end --- */
 
+bool lease_is_reported(const struct redlock_lease *lease) {
+    return lease->given && !lease->orphan;
+}
+
 void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text) {
-    bool report = lease->state == LEASE_HELD && !lease->orphan;
+    bool report = lease->state == LEASE_HELD && lease_is_reported(lease);
 
     lease->seen_over = true;
     lease->state = LEASE_OVER;

@@ -31,6 +31,7 @@ struct redlock_lease {
     int64_t refresh_ns;              /* when an event loop sends CHECK */
     struct client_reply *outcome;    /* a blocking caller waits for the grant */
     bool async;                      /* callbacks report the outcome */
+    bool given;                      /* the caller has the handle, so callbacks may get it */
     bool check_under_way;
     bool orphan;          /* the handle was released; freed with its last reply */
     bool in_call;         /* a blocking call uses the handle, which is not freed meanwhile */
@@ -86,7 +87,10 @@ int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns
 /* Whether the deadline has passed, or a reader has seen it pass. */
 bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns);
 
-/* Ends the lease, and calls `lost` if it was held and its handle is still in use. */
+/* Whether callbacks may get the handle: not before the caller has it, nor after its release. */
+bool lease_is_reported(const struct redlock_lease *lease);
+
+/* Ends the lease, and calls `lost` if it was held and its handle is in use. */
 void lease_lost(struct client *client, struct redlock_lease *lease, const char *reason, const char *text);
 
 /* lease_lost() when the agent has not reported the loss: with the reason of the last at-risk push, if any,

@@ -69,6 +69,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
         withdraw(connection, lease);
         return error;
     }
+    lease->given = true;
     *ret = lease;
     return REDLOCK_OK;
 }

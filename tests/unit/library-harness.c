@@ -24,11 +24,17 @@ static void on_failed(struct redlock_lease *lease, enum redlock_error error, con
 }
 
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
-    (void) lease;
     (void) left_ms;
     (void) reason;
     (void) userdata;
     events.at_risk++;
+    (void) redlock_lease_id(lease);
+}
+
+static void on_extended(struct redlock_lease *lease, void *userdata) {
+    (void) userdata;
+    events.extended++;
+    (void) redlock_lease_id(lease);
 }
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
@@ -44,6 +50,7 @@ struct redlock *connect_scripted(void) {
                                                 .granted = on_granted,
                                                 .failed = on_failed,
                                                 .at_risk = on_at_risk,
+                                                .extended = on_extended,
                                                 .lost = on_lost};
     struct redlock *connection = NULL;
 

@@ -15,7 +15,7 @@ enum { TIMEOUT_MS = 20000 };
 
 /* Callbacks of the last connection. */
 struct library_events {
-    unsigned granted, failed, lost, at_risk;
+    unsigned granted, failed, lost, at_risk, extended;
     enum redlock_error error; /* of the last that failed */
     char reason[64], text[256];
 };

@@ -115,18 +115,32 @@ static void send_page(void) {
     send_bytes(reply, sizeof(reply) - 1, page_fd);
 }
 
+/* The pushes that end a lease. */
+static void put_end(char *text, size_t size) {
+    unsigned long long id = scripted.id;
+
+    (void) snprintf(text, size,
+                    ">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$6\r\nunread\r\n"
+                    ">4\r\n$8\r\nextended\r\n:%llu\r\n:50\r\n:1\r\n"
+                    ">4\r\n$4\r\nlost\r\n:%llu\r\n$6\r\nunread\r\n$1\r\nx\r\n",
+                    id, id, id);
+}
+
 /* A map, which follows `head`. */
 static void send_grant(const char *head) {
+    char end[256] = "";
     int64_t deadline_ns = agent_now_ns() + scripted.ttl_ms * NS_PER_MS;
     char name[] = "x";
 
+    if (scripted.loses_grants)
+        put_end(end, sizeof(end));
     if (scripted.has_page && page)
         scripted_show(deadline_ns - scripted.clock_ns);
     scripted_send(
         "%s%%7\r\n$2\r\nid\r\n:%llu\r\n$4\r\nname\r\n$1\r\n%s\r\n$5\r\nfence\r\n:7\r\n$8\r\nvalidity\r\n"
-        ":%lld\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:%d\r\n$6\r\nsecret\r\n$1\r\ns\r\n",
+        ":%lld\r\n$8\r\ndeadline\r\n:%lld\r\n$4\r\nslot\r\n:%d\r\n$6\r\nsecret\r\n$1\r\ns\r\n%s",
         head, (unsigned long long) scripted.id, name, (long long) scripted.ttl_ms, (long long) deadline_ns,
-        scripted.has_page ? 0 : -1);
+        scripted.has_page ? 0 : -1, end);
 }
 
 void scripted_grant(void) {

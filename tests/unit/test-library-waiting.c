@@ -172,6 +172,25 @@ static void test_break_after_grant(void) {
     redlock_close(connection);
 }
 
+/* The process was stopped in redlock_acquire(), and finds the grant together with what came after it. */
+static void test_stopped_until_lost(int64_t wait_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    scripted.loses_grants = true;
+    struct redlock *connection = connect_scripted();
+    options.wait_ms = wait_ms;
+    is(redlock_acquire(connection, "x", &options, &lease), REDLOCK_LOST);
+    ok(!lease, "there is no handle");
+    is(events.at_risk, 0);
+    is(events.extended, 0);
+    is(events.lost, 0);
+    scripted.loses_grants = false;
+    ok(redlock_release(acquire(connection)) == 1, "the connection is usable after redlock_acquire()");
+    redlock_close(connection);
+}
+
 int main(void) {
     for (enum call which = CALL_RELEASE; which < CALLS; which++) {
         test_failed_meanwhile(which);
@@ -185,6 +204,8 @@ int main(void) {
     test_granted_meanwhile();
     test_granted_later();
     test_break_after_grant();
+    test_stopped_until_lost(0);
+    test_stopped_until_lost(5000);
     scripted_die();
     return done_testing();
 }
