@@ -200,6 +200,16 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
     return answer;
 }
 
+/* The agent that is resuming the lease has not granted it in time. Its grant would find no lease here, and
+ * the agent would extend it. */
+static void withdraw_resume(struct redlock *connection, struct redlock_lease *lease) {
+    struct client *client = &connection->client;
+
+    if (lease->resuming && lease->id != 0 && !client->gone &&
+        client_request_id(client, KIND_RELEASE, "RELEASE", lease, NULL, connection_now_ns()) == REDLOCK_OK)
+        (void) connection_send_some(connection);
+}
+
 static int release(struct redlock *connection, struct redlock_lease *lease) {
     if (lease->state == LEASE_ASKED) { /* no id yet: released when the agent assigns one */
         lease_drop(&connection->client, lease);
@@ -210,6 +220,7 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
         lease->orphan = true;
     lease->releasing = true;
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
+    withdraw_resume(connection, lease);
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);
     return (int) released;

@@ -172,6 +172,35 @@ static void test_break_after_grant(void) {
     redlock_close(connection);
 }
 
+/* The next agent does not resume the lease in time, and would extend it later. */
+static void test_release_while_resuming(bool has_id) {
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    scripted.keeps_waiting = true;
+    scripted_again();
+    while (has_id && redlock_lease_id(lease) == 0 && boottime_ns() < until_ns)
+        (void) redlock_dispatch(connection);
+    scripted.is_silent = true;
+    redlock_set_answer_timeout(connection, 50);
+    is(redlock_release(lease), REDLOCK_NO_ANSWER);
+    if (has_id)
+        scripted_grant();
+    scripted.is_silent = false;
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
+    scripted.keeps_waiting = false;
+    is(redlock_release(acquire(connection)), 1);
+    ok(counts_to(&scripted.releases, 2), "the agent releases what it has resumed, with%s an id before",
+       has_id ? "" : "out");
+    is(events.lost, 0);
+    redlock_close(connection);
+}
+
 /* The process was stopped in redlock_acquire(), and finds the grant together with what came after it. */
 static void test_stopped_until_lost(int64_t wait_ms) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
@@ -204,6 +233,8 @@ int main(void) {
     test_granted_meanwhile();
     test_granted_later();
     test_break_after_grant();
+    test_release_while_resuming(true);
+    test_release_while_resuming(false);
     test_stopped_until_lost(0);
     test_stopped_until_lost(5000);
     scripted_die();
