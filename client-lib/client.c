@@ -168,9 +168,9 @@ int client_acquire(struct client *client, const char *name, const struct redlock
         return REDLOCK_NO_MEMORY;
     lease->async = lease->given = !reply;
     lease->outcome = async ? reply : NULL;
-    if (client->gone && options->wait_ms != 0)
-        lease->ask_again = true;
-    else
+    lease->ask_again = client->gone && options->wait_ms != 0;
+    lease->asking = async && !lease->ask_again;
+    if (!lease->ask_again)
         error = client_request(client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items, request.n_items,
                                lease, async ? NULL : reply, now_ns);
     if (error != REDLOCK_OK) {
@@ -412,6 +412,7 @@ static void ask_again(struct client *client, struct redlock_lease *lease) {
     request_compose(&request, lease->name, &options, true);
     lease->ask_again = client_request(client, KIND_ASYNC, request.items, request.n_items, lease, NULL,
                                       client->now_ns) != REDLOCK_OK;
+    lease->asking = !lease->ask_again;
 }
 
 void client_back(struct client *client, int64_t now_ns) {

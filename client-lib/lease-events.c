@@ -91,6 +91,7 @@ void lease_events_failed(struct client *client, struct redlock_lease *lease, int
 
 void lease_events_queued(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                          size_t n_tokens) {
+    lease->asking = false;
     if (tokens[0].type == RESP_ERROR) {
         lease_events_failed(client, lease, client_error(client, &tokens[0]));
         return;
@@ -102,7 +103,7 @@ void lease_events_queued(struct client *client, struct redlock_lease *lease, con
     }
     lease->id = (uint64_t) tokens[2].integer;
     lease->state = LEASE_WAITING;
-    if (lease->orphan)
+    if (lease->orphan && !lease->releasing)
         give_back(client, lease);
 }
 
@@ -319,7 +320,7 @@ void lease_events_cut_off(struct client *client, struct redlock_lease *lease, in
         lease_expired(
             client, lease, "lost",
             "the agent's page shows that the lease is over; the agent ended before it sent the reason");
-    lease->check_under_way = false;
+    lease->asking = lease->check_under_way = false;
     lease->resuming = lease->state == LEASE_HELD && lease->resume_token && !lease->orphan;
     lease->resume_ns = INT64_MAX;
     lease->ask_again = asked && !lease->orphan && lease->options.wait_ms != 0;

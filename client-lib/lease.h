@@ -32,6 +32,7 @@ struct redlock_lease {
     struct client_reply *outcome;    /* a blocking caller waits for the grant */
     bool async;                      /* callbacks report the outcome */
     bool given;                      /* the caller has the handle, so callbacks may get it */
+    bool asking;                     /* sent, and without the agent's reply, which has the id */
     bool check_under_way;
     bool orphan;          /* the handle was released; freed with its last reply */
     bool in_call;         /* a blocking call uses the handle, which is not freed meanwhile */

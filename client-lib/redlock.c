@@ -156,6 +156,16 @@ static int wait_for_release(struct redlock_lease *lease, const struct client_rep
     return error;
 }
 
+/* A request gets its id with the agent's reply. RELEASE needs it; others only read what has arrived. */
+static int read_id(struct redlock_lease *lease, enum client_kind kind, int64_t until_ns) {
+    struct redlock *connection = lease->connection;
+
+    if (kind != KIND_RELEASE)
+        return connection->client.gone ? REDLOCK_OK : connection_receive(connection);
+    int error = connection_run_until(connection, &lease->asking, false, until_ns);
+    return error == REDLOCK_OK && connection->client.gone ? REDLOCK_AGENT_AWAY : error;
+}
+
 /* Sends "WORD id" and returns the integer of the reply. */
 static int64_t ask_once(struct redlock_lease *lease, const char *word, enum client_kind kind,
                         int64_t until_ns) {
@@ -163,6 +173,8 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
     struct client_reply reply = {0};
 
     int error = connection_run_until(connection, &lease->resuming, false, until_ns);
+    if (error == REDLOCK_OK && lease->state == LEASE_ASKED)
+        error = read_id(lease, kind, until_ns);
     if (error != REDLOCK_OK)
         return error;
     if (lease->id == 0 || lease->state == LEASE_OVER)
@@ -211,15 +223,16 @@ static void withdraw_resume(struct redlock *connection, struct redlock_lease *le
 }
 
 static int release(struct redlock *connection, struct redlock_lease *lease) {
-    if (lease->state == LEASE_ASKED) { /* no id yet: released when the agent assigns one */
+    if (lease->state == LEASE_ASKED && !lease->asking) { /* kept for the next agent */
         lease_drop(&connection->client, lease);
         return 1;
     }
     /* No callback gets a handle that is being released. A grant on its way ends with the RELEASE. */
-    if (lease->state == LEASE_WAITING)
+    if (lease->state == LEASE_ASKED || lease->state == LEASE_WAITING)
         lease->orphan = true;
     lease->releasing = true;
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
+    lease->releasing = false; /* an id that comes later is released then */
     withdraw_resume(connection, lease);
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);

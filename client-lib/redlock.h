@@ -277,7 +277,9 @@ int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
 /* redlock_release() without waiting for the reply. Requests made later on this connection are processed
- * after the release. REDLOCK_OK, also for NULL; or a connection error, and the lease ends too. */
+ * after the release; without an id (redlock_lease_id()) only those made after a later call has read the id,
+ * with which the release follows. REDLOCK_OK, also for NULL; or a connection error, and the lease ends too.
+ */
 int redlock_release_async(struct redlock_lease *lease);
 
 #ifdef __cplusplus

@@ -1,6 +1,8 @@
 /* Blocking calls on a request that waits, while its outcome arrives or the connection breaks: each handle is
  * freed once, and the connection stays usable. */
 
+#include <unistd.h>
+
 #include "library-harness.h"
 #include "tap.h"
 
@@ -172,6 +174,71 @@ static void test_break_after_grant(void) {
     redlock_close(connection);
 }
 
+/* A program that only polls sees the grant. */
+static void test_polling(enum call which) {
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS, answer;
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    while ((answer = call(which, lease)) == 0 && boottime_ns() < until_ns)
+        (void) usleep(200);
+    ok(answer > 0, "%s sees the grant", names[which]);
+    is(events.granted, 1);
+    ok(redlock_valid(lease), "the lease is valid");
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
+/* The agent grants a request whose id was not read before its release. */
+static void test_release_unread(void) {
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    is(redlock_release(lease), 1);
+    ok(counts_to(&scripted.releases, 1), "the agent gets the release without another call");
+    is(events.granted, 0);
+    redlock_close(connection);
+}
+
+static void test_release_unanswered(void) {
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    scripted.is_silent = true;
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    redlock_set_answer_timeout(connection, 1);
+    is(redlock_release(lease), REDLOCK_NO_ANSWER);
+    scripted.is_silent = false;
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
+    is(redlock_release(acquire(connection)), 1);
+    ok(counts_to(&scripted.releases, 2), "the agent gets the release once the id has come");
+    is(events.granted, 0);
+    redlock_close(connection);
+}
+
+static void test_break_unanswered(enum call which, int64_t wait_ms) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    scripted.is_silent = true;
+    options.wait_ms = wait_ms;
+    is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
+    scripted_die();
+    ok(call(which, lease) == REDLOCK_AGENT_AWAY, "the connection broke before %s", names[which]);
+    is(events.failed, which != CALL_RELEASE && wait_ms == 0);
+    if (which != CALL_RELEASE && wait_ms != 0)
+        ok(redlock_release(lease) == 1, "the request is kept, and withdrawn");
+    is(events.granted, 0);
+    redlock_close(connection);
+}
+
 /* The next agent does not resume the lease in time, and would extend it later. */
 static void test_release_while_resuming(bool has_id) {
     int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
@@ -233,6 +300,14 @@ int main(void) {
     test_granted_meanwhile();
     test_granted_later();
     test_break_after_grant();
+    test_polling(CALL_CHECK);
+    test_polling(CALL_BEAT);
+    test_release_unread();
+    test_release_unanswered();
+    for (enum call which = CALL_RELEASE; which < CALLS; which++) {
+        test_break_unanswered(which, 0);
+        test_break_unanswered(which, 5000);
+    }
     test_release_while_resuming(true);
     test_release_while_resuming(false);
     test_stopped_until_lost(0);
