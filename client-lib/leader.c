@@ -5,9 +5,19 @@
 #include "connection-internal.h"
 #include "observe.h"
 #include "redlock.h"
+#include "request.h"
 #include "sized.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+static int check_name(struct redlock *connection, const char *name) {
+    const char *text;
+
+    int error = request_name(name, &text);
+    if (error != REDLOCK_OK)
+        client_note(&connection->client, "%s", text);
+    return error;
+}
 
 static int ask_leader(struct redlock *connection, const char *name, struct redlock_leader *ret) {
     const struct resp_token items[] = {{.text = "LEADER", .length = 6},
@@ -17,7 +27,10 @@ static int ask_leader(struct redlock *connection, const char *name, struct redlo
 
     if (!sized_has_room(ret, offsetof(struct redlock_leader, since_ms)))
         return connection_misused(connection, "ret->size is wrong");
-    int error = connection_ask(connection, items, 2, &reply);
+    int error = check_name(connection, name);
+    if (error != REDLOCK_OK)
+        return error;
+    error = connection_ask(connection, items, 2, &reply);
     if (error != REDLOCK_OK)
         return error;
     if (reply.integer == 1)
@@ -50,6 +63,8 @@ static int observe(struct redlock *connection, const char *name) {
     int64_t until_ns = connection_answer_until_ns(connection);
     int r = connection_begin(connection);
 
+    if (r == REDLOCK_OK)
+        r = check_name(connection, name);
     if (r != REDLOCK_OK)
         return r;
     r = observe_add(client, name);

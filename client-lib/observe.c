@@ -7,7 +7,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 
-enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32, NAME_BYTES_MAX = 512 };
+enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32 };
 
 struct observe_name {
     struct observe_name *next;
@@ -188,10 +188,6 @@ int64_t observe_due_ns(const struct client *client) {
 int observe_add(struct client *client, const char *name) {
     size_t length = strlen(name);
 
-    if (length < 1 || length > NAME_BYTES_MAX) {
-        client_note(client, "a name has 1 to 512 bytes");
-        return REDLOCK_BAD_NAME;
-    }
     if (find(client, name, length))
         return 0;
     struct observe_name *entry = calloc(1, sizeof(*entry) + length + 1);

@@ -6,8 +6,8 @@
 
 #include "client.h"
 
-/* Adds a name. To be called before OBSERVE is sent, because the first push may precede the reply. 1; 0:
- * already observed; REDLOCK_BAD_NAME or REDLOCK_NO_MEMORY. */
+/* Adds a name that request_name() accepts. To be called before OBSERVE is sent, because the first push may
+ * precede the reply. 1; 0: already observed; REDLOCK_NO_MEMORY. */
 int observe_add(struct client *client, const char *name);
 
 /* 1, or 0: not observed. */

@@ -50,6 +50,15 @@ void request_compose(struct request_acquire *request, const char *name,
         add_item(request, "ASYNC", strlen("ASYNC"));
 }
 
+int request_name(const char *name, const char **ret_text) {
+    size_t length = strlen(name);
+
+    if (length >= 1 && length <= NAME_BYTES_MAX)
+        return REDLOCK_OK;
+    *ret_text = "a name has 1 to 512 bytes";
+    return REDLOCK_BAD_NAME;
+}
+
 int request_options(const struct redlock_options *given, const char *name, struct redlock_options *ret,
                     const char **ret_text) {
     const char *text = NULL;
@@ -59,10 +68,9 @@ int request_options(const struct redlock_options *given, const char *name, struc
         *ret_text = "options.size is wrong, or a member is set that this version of the library lacks";
         return REDLOCK_BAD_ARGUMENT;
     }
-    if (strlen(name) < 1 || strlen(name) > NAME_BYTES_MAX) {
-        *ret_text = "a name has 1 to 512 bytes";
-        return REDLOCK_BAD_NAME;
-    }
+    int error = request_name(name, ret_text);
+    if (error != REDLOCK_OK)
+        return error;
     if (ret->data_length > DATA_BYTES_MAX)
         text = "options.data_length must be at most 1,024";
     else if (!ret->data && ret->data_length > 0)

@@ -24,6 +24,10 @@ struct request_acquire {
 void request_compose(struct request_acquire *request, const char *name,
                      const struct redlock_options *options, bool async);
 
+/* REDLOCK_OK, or REDLOCK_BAD_NAME with a static text in *ret_text. Each name is checked by this before it is
+ * sent: a request of more than 1 MiB ends the session, and its leases with it. */
+int request_name(const char *name, const char **ret_text);
+
 /* Copies the caller's options, which may be of an older or newer version, or NULL; absent members are 0.
  * REDLOCK_OK, or REDLOCK_BAD_NAME or REDLOCK_BAD_ARGUMENT with a static text in *ret_text. */
 int request_options(const struct redlock_options *given, const char *name, struct redlock_options *ret,

@@ -178,10 +178,39 @@ static void test_far_timeouts(void) {
     redlock_close(connection);
 }
 
+/* The agent would end the session, and the leases, for a request of more than 1 MiB. */
+static void test_names(void) {
+    enum { NAME_BYTES = 512, LONG_BYTES = 2 * 1024 * 1024 };
+    static char name[LONG_BYTES + 1];
+    static const size_t lengths[] = {0, NAME_BYTES + 1, LONG_BYTES};
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *other = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        memset(name, 'n', sizeof(name) - 1);
+        name[lengths[i]] = '\0';
+        is(redlock_leader(connection, name, &leader), REDLOCK_BAD_NAME);
+        ok(redlock_error_text(connection)[0] != '\0', "with a text: %s", redlock_error_text(connection));
+        is(redlock_observe(connection, name), REDLOCK_BAD_NAME);
+        is(redlock_unobserve(connection, name), 0);
+        is(redlock_acquire(connection, name, NULL, &other), REDLOCK_BAD_NAME);
+        is(redlock_acquire_async(connection, name, NULL, &other), REDLOCK_BAD_NAME);
+    }
+    ok(redlock_check(lease) > 0, "the connection still works");
+    is(scripted.hang_ups, 0);
+    name[NAME_BYTES] = '\0';
+    is(redlock_leader(connection, name, &leader), 1);
+    redlock_close(connection);
+}
+
 int main(void) {
     test_null();
     test_sizes();
     test_leader();
+    test_names();
     test_far_timeouts();
     scripted_die();
     return done_testing();
