@@ -26,7 +26,8 @@ struct client_pending {
 };
 
 int client_init(struct client *client, struct redlock *connection, const struct deadline_view *view) {
-    *client = (struct client){.connection = connection, .view = view};
+    *client = (struct client){
+        .connection = connection, .view = view, .answer_timeout_ms = CLIENT_ANSWER_TIMEOUT_MS};
     agent_clock_init(&client->clock);
     client->tokens = malloc(CLIENT_TOKENS_MAX * sizeof(client->tokens[0]));
     return client->tokens ? REDLOCK_OK : REDLOCK_NO_MEMORY;
@@ -170,6 +171,8 @@ int client_acquire(struct client *client, const char *name, const struct redlock
     lease->outcome = async ? reply : NULL;
     lease->ask_again = client->gone && options->wait_ms != 0;
     lease->asking = async && !lease->ask_again;
+    lease->sent_ns = now_ns;
+    lease->sent_wait_ms = options->wait_ms;
     if (!lease->ask_again)
         error = client_request(client, async ? KIND_ASYNC : KIND_ACQUIRE, request.items, request.n_items,
                                lease, async ? NULL : reply, now_ns);
@@ -333,7 +336,7 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
     size_t used = 0, n_tokens;
     int error = REDLOCK_OK;
 
-    client->now_ns = now_ns;
+    client->now_ns = client->received_ns = now_ns;
     client->input_length += length;
     while (used < client->input_length && error == REDLOCK_OK) {
         long n = resp_parse(client->input + used, client->input_length - used, &limits, client->tokens,
@@ -413,6 +416,8 @@ static void ask_again(struct client *client, struct redlock_lease *lease) {
     lease->ask_again = client_request(client, KIND_ASYNC, request.items, request.n_items, lease, NULL,
                                       client->now_ns) != REDLOCK_OK;
     lease->asking = !lease->ask_again;
+    lease->sent_ns = client->now_ns;
+    lease->sent_wait_ms = options.wait_ms;
 }
 
 void client_back(struct client *client, int64_t now_ns) {
@@ -521,7 +526,8 @@ struct client_dues client_dues(const struct client *client) {
                                .deadline_ns = INT64_MAX};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t resume_ns = lease_events_resume_due_ns(lease), deadline_ns = lease_events_deadline_ns(lease);
+        int64_t resume_ns = lease_events_resume_due_ns(client, lease),
+                deadline_ns = lease_events_deadline_ns(lease);
         if (resume_ns < dues.resume_ns)
             dues.resume_ns = resume_ns;
         if (deadline_ns < dues.deadline_ns)

@@ -60,12 +60,15 @@ struct client {
     bool over;                 /* disconnected for good */
     bool asked_for_page;       /* on this connection */
     int64_t now_ns;            /* of the current call */
+    int64_t received_ns;       /* when the agent last sent something */
+    int64_t answer_timeout_ms;
     char error_text[512];
 };
 
 enum {
     CLIENT_TOKENS_MAX = 16384,
     CLIENT_INPUT_BYTES_MAX = 2 * 1024 * 1024,
+    CLIENT_ANSWER_TIMEOUT_MS = 10000, /* unless set otherwise */
 };
 
 /* REDLOCK_OK or REDLOCK_NO_MEMORY; client_deinit() is due in both cases. */
@@ -133,15 +136,15 @@ void client_fail_requests(struct client *client);
 /* No reconnect will follow: requests fail, and the callback `disconnected` is called. */
 void client_over(struct client *client);
 
-/* For event loops: checks leases whose known deadline is near, ends leases whose deadline has passed, and
- * sends OBSERVE again. */
+/* For event loops: checks leases whose known deadline is near, ends leases whose deadline has passed, ends
+ * requests without an outcome in time, and sends OBSERVE again. */
 void client_tick(struct client *client, int64_t now_ns);
 
 /* When client_tick() is due, or while disconnected client_fail_timed_out(); INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
-/* The same during blocking calls: only for observed names, and for leases that are being resumed, or that a
- * thread has seen expired. */
+/* The same during blocking calls: only for observed names, for requests without an outcome in time, and for
+ * leases that are being resumed, or that a thread has seen expired. */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 
 /* For blocking calls that wait: ends leases whose deadline in the page has passed. To be called once the

@@ -18,7 +18,7 @@
 #define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
 
 /* A client must read a grant within two seconds, also while it opens another connection. */
-enum { ANSWER_TIMEOUT_MS = 10000, PLACE_MS = 1500 };
+enum { PLACE_MS = 1500 };
 
 /* A page that the kernel zeroes in a forked child: a system call such as getpid() would cost more. */
 static int make_fork_guard(struct redlock *connection) {
@@ -67,7 +67,6 @@ int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms,
                                    .timer_fd = -1,
                                    .received_fd = -1,
                                    .timer_ns = INT64_MAX,
-                                   .answer_timeout_ms = answer_ms,
                                    .retry_delay_ms = RETRY_MS_MIN,
                                    .connected_ns = connection_now_ns()};
     if (!socket_path)
@@ -75,6 +74,7 @@ int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms,
     if (!socket_path || (!given && !*socket_path))
         socket_path = REDLOCK_DEFAULT_SOCKET;
     int error = client_init(&connection->client, connection, &connection->view);
+    connection->client.answer_timeout_ms = answer_ms;
     if (error == REDLOCK_OK)
         error = make_fork_guard(connection);
     connection->socket_path = strdup(socket_path);
@@ -99,7 +99,7 @@ int connect_within(const char *socket_path, int64_t place_ms, int64_t answer_ms,
 }
 
 EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
-    return connect_within(socket_path, PLACE_MS, ANSWER_TIMEOUT_MS, ret);
+    return connect_within(socket_path, PLACE_MS, CLIENT_ANSWER_TIMEOUT_MS, ret);
 }
 
 /* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed. */
@@ -110,9 +110,9 @@ EXPORT void redlock_close(struct redlock *connection) {
 
 EXPORT void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms) {
     if (connection)
-        connection->answer_timeout_ms = timeout_ms < 1                       ? 1
-                                        : timeout_ms < ANSWER_TIMEOUT_MS_MAX ? timeout_ms
-                                                                             : ANSWER_TIMEOUT_MS_MAX;
+        connection->client.answer_timeout_ms = timeout_ms < 1                       ? 1
+                                               : timeout_ms < ANSWER_TIMEOUT_MS_MAX ? timeout_ms
+                                                                                    : ANSWER_TIMEOUT_MS_MAX;
 }
 
 EXPORT const char *redlock_error_text(const struct redlock *connection) {

@@ -19,9 +19,8 @@ struct redlock {
     int fd;       /* -1: not connected */
     int epoll_fd; /* for event loops: watches fd and timer_fd; -1 until requested */
     int timer_fd;
-    uint32_t watched; /* events of fd */
-    int64_t timer_ns; /* when timer_fd fires; never later than the next due time */
-    int64_t answer_timeout_ms;
+    uint32_t watched;           /* events of fd */
+    int64_t timer_ns;           /* when timer_fd fires; never later than the next due time */
     struct spin_wait spin_wait; /* for replies to RELEASE */
     struct deadline_view view;
     int64_t shortage_until_ns; /* the kernel has no memory for I/O: none before then; 0: it has */

@@ -121,7 +121,7 @@ static int broken(struct redlock *connection, int error, const char *text) {
     if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
         connection->retry_delay_ms = RETRY_MS_MIN;
     if (connection->retry_delay_ms == RETRY_MS_MIN)
-        connection->away_until_ns = at_ns + connection->answer_timeout_ms * NS_PER_MS;
+        connection->away_until_ns = at_ns + connection->client.answer_timeout_ms * NS_PER_MS;
     retry_later(connection, at_ns);
     if (!client_wants_back(&connection->client, at_ns))
         client_over(&connection->client);
@@ -434,7 +434,7 @@ int connection_begin(struct redlock *connection) {
 }
 
 int64_t connection_answer_until_ns(const struct redlock *connection) {
-    return connection_now_ns() + connection->answer_timeout_ms * NS_PER_MS;
+    return connection_now_ns() + connection->client.answer_timeout_ms * NS_PER_MS;
 }
 
 int connection_come_back(struct redlock *connection, int64_t until_ns) {
@@ -455,7 +455,7 @@ int connection_ask_until(struct redlock *connection, enum client_kind kind, cons
         client_forget(&connection->client, reply);
         if (error == REDLOCK_NO_ANSWER)
             client_note(&connection->client, "the agent did not reply within %lld ms",
-                        (long long) connection->answer_timeout_ms);
+                        (long long) connection->client.answer_timeout_ms);
     }
     return reply->done ? reply->error : error;
 }

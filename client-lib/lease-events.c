@@ -102,8 +102,11 @@ void lease_events_queued(struct client *client, struct redlock_lease *lease, con
         return;
     }
     lease->id = (uint64_t) tokens[2].integer;
-    lease->state = LEASE_WAITING;
-    if (lease->orphan && !lease->releasing)
+    if (lease->state != LEASE_OVER) { /* else it failed for lack of an answer */
+        lease->state = LEASE_WAITING;
+        lease->sent_ns = client->now_ns;
+    }
+    if ((lease->orphan && !lease->releasing) || lease->state == LEASE_OVER)
         give_back(client, lease);
 }
 
@@ -351,9 +354,35 @@ static void deadline_passed(struct client *client, struct redlock_lease *lease) 
                            : "its deadline passed before the agent reported anything");
 }
 
+/* When an asynchronous request fails for lack of an outcome; INT64_MAX: not. While the agent sends anything,
+ * it may be busy with earlier requests, and the time of one without an id goes on. While there is no agent,
+ * client_fail_requests() ends requests. */
+static int64_t outcome_due_ns(const struct client *client, const struct redlock_lease *lease) {
+    int64_t from_ns = lease->sent_ns;
+    bool asked = lease->state == LEASE_ASKED, waits = lease->state == LEASE_WAITING;
+
+    if (!(asked || waits) || !lease->async || lease->orphan || lease->ask_again || lease->sent_wait_ms < 0)
+        return INT64_MAX;
+    if (asked && client->received_ns > from_ns)
+        from_ns = client->received_ns;
+    return from_ns + (lease->sent_wait_ms + client->answer_timeout_ms) * NS_PER_MS;
+}
+
+/* A grant that still comes is released: at once, or when the id comes. */
+static void fail_late(struct client *client, struct redlock_lease *lease) {
+    if (client->now_ns < outcome_due_ns(client, lease))
+        return;
+    client_note(client, "the agent did not answer the request for %s in time: stopped or overloaded",
+                lease->name);
+    if (lease->id != 0)
+        give_back(client, lease);
+    lease_events_failed(client, lease, REDLOCK_NO_ANSWER);
+}
+
 void lease_events_tick(struct client *client, struct redlock_lease *lease) {
     int64_t now_ns = client->now_ns;
 
+    fail_late(client, lease);
     if (lease->state != LEASE_HELD || lease->orphan)
         return;
     if (now_ns >= lease->refresh_ns)
@@ -381,7 +410,7 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
     int64_t due_ns = earlier(lease->deadline_ns, away_due_ns(lease));
 
     if (lease->state != LEASE_HELD || lease->orphan)
-        return INT64_MAX;
+        return outcome_due_ns(client, lease);
     if (lease->resuming && !client->gone)
         due_ns = earlier(due_ns, lease->resume_ns);
     if (!lease->resuming && !lease->check_under_way && !client->gone)
@@ -390,6 +419,7 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
 }
 
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease) {
+    fail_late(client, lease);
     if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
         return;
     if (lease_has_ended(lease, client->now_ns)) {
@@ -402,9 +432,9 @@ void lease_events_tick_resuming(struct client *client, struct redlock_lease *lea
         lease_events_resume(client, lease);
 }
 
-int64_t lease_events_resume_due_ns(const struct redlock_lease *lease) {
+int64_t lease_events_resume_due_ns(const struct client *client, const struct redlock_lease *lease) {
     if (!lease->resuming || lease->orphan)
-        return INT64_MAX;
+        return outcome_due_ns(client, lease);
     return earlier(earlier(lease->deadline_ns, lease->resume_ns), away_due_ns(lease));
 }
 

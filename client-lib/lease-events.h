@@ -34,14 +34,14 @@ void lease_events_cut_off(struct client *client, struct redlock_lease *lease, in
 /* Sends RESUME. */
 void lease_events_resume(struct client *client, struct redlock_lease *lease);
 
-/* Ends the lease if its deadline has passed, sends CHECK or RESUME if due, and calls `at_risk` while there
- * is no agent. The lease stays in the list. */
+/* Ends the request if its outcome is late, or the lease if its deadline has passed, sends CHECK or RESUME if
+ * due, and calls `at_risk` while there is no agent. The lease stays in the list. */
 void lease_events_tick(struct client *client, struct redlock_lease *lease);
 int64_t lease_events_due_ns(const struct client *client, const struct redlock_lease *lease);
 
 /* The same during blocking calls, see client_tick_resuming(). */
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease);
-int64_t lease_events_resume_due_ns(const struct redlock_lease *lease);
+int64_t lease_events_resume_due_ns(const struct client *client, const struct redlock_lease *lease);
 
 /* Ends the lease if its deadline in the page has passed, see client_end_overdue(). */
 void lease_events_end_overdue(struct client *client, struct redlock_lease *lease);

@@ -44,7 +44,9 @@ struct redlock_lease {
     size_t resume_length; /* of the token */
     int64_t resume_ns;    /* when to send RESUME again; INT64_MAX: a reply is pending */
     int64_t asked_ns;
-    int64_t waited_ns; /* from asked_ns to a grant that came as a push; 0: the grant was the reply */
+    int64_t sent_ns;      /* when the request was last sent; once it has an id, when that came */
+    int64_t sent_wait_ms; /* its WAIT then */
+    int64_t waited_ns;    /* from asked_ns to a grant that came as a push; 0: the grant was the reply */
     struct redlock_options options; /* as requested; the data follow the name */
     unsigned replies_awaited;
     char name[];

@@ -106,7 +106,8 @@ int redlock_connect(const char *socket_path, struct redlock **ret);
 void redlock_close(struct redlock *connection);
 
 /* Sets the answer time-out, 10,000 ms by default, at least 1: how long calls that do not wait for a lease
- * wait for the agent's reply, and how long waiting requests survive without an agent. */
+ * wait for the agent's reply, how long others wait beyond wait_ms, and how long waiting requests survive
+ * without an agent. */
 void redlock_set_answer_timeout(struct redlock *connection, int64_t timeout_ms);
 
 /* A sentence on the last failure on this connection, "" if there was none; valid until the next call. */
@@ -269,10 +270,11 @@ int redlock_events(struct redlock *connection);
 int redlock_dispatch(struct redlock *connection);
 
 /* Requests a lease without waiting; `granted` or `failed` follows. `failed` has REDLOCK_AGENT_AWAY if the
- * connection broke and wait_ms was 0, or if no agent returned within the answer time-out after the break.
- * The caller releases the handle with redlock_release() or redlock_release_async(), unless `failed` was
- * called; without that callback the handle of a failed request stays, too. REDLOCK_OK, or an error, and no
- * callback follows: without an agent REDLOCK_AGENT_AWAY if wait_ms is 0. */
+ * connection broke and wait_ms was 0, or if no agent returned within the answer time-out after the break;
+ * and REDLOCK_NO_ANSWER if the agent did not answer within wait_ms and the answer time-out together. The
+ * caller releases the handle with redlock_release() or redlock_release_async(), unless `failed` was called;
+ * without that callback the handle of a failed request stays, too. REDLOCK_OK, or an error, and no callback
+ * follows: without an agent REDLOCK_AGENT_AWAY if wait_ms is 0. */
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "connection-internal.h"
 #include "library-harness.h"
@@ -85,7 +86,7 @@ static void test_grant_in_call(enum call which, bool with_page) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
     struct redlock_lease *lease = NULL, *other = NULL;
 
-    options.wait_ms = 5000;
+    options.wait_ms = TTL_MS;
     scripted_start();
     scripted.has_page = with_page;
     scripted.check_ms = TTL_MS;
@@ -96,11 +97,95 @@ static void test_grant_in_call(enum call which, bool with_page) {
     is(redlock_acquire_async(connection, "y", &options, &other), REDLOCK_OK);
     is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
     ok(leader_is_known(), "the requests wait");
-    is(armed_ns, INT64_MAX);
+    is(armed_ns, now_ns + (TTL_MS + TIMEOUT_MS) * NS_PER_MS); /* when the requests fail */
     scripted_grant();
     ok(succeeds(which, lease, other), "the grant arrives during %s", names[which]);
     is(events.granted, 1);
     is(armed_ns, now_ns + TTL_MS * NS_PER_MS / 2);
+    end();
+}
+
+/* --- an agent that is stopped --- */
+
+static struct redlock_lease *ask(int64_t wait_ms, bool with_id) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = wait_ms;
+    scripted_start();
+    scripted.keeps_waiting = true;
+    armed_ns = INT64_MAX;
+    connection = connect_scripted();
+    ok(redlock_fd(connection) >= 0, "an event loop");
+    scripted.is_silent = !with_id;
+    is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
+    if (with_id)
+        ok(leader_is_known(), "the agent has assigned an id");
+    scripted.is_silent = true;
+    return lease;
+}
+
+static unsigned failed_after(int64_t ns) {
+    now_ns += ns;
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    return events.failed;
+}
+
+/* What the agent grants when it goes on is released. */
+static void await_release(void) {
+    scripted_grant();
+    scripted.is_silent = false;
+    for (unsigned i = 0; i < 2000 && scripted.releases == 0; i++) {
+        (void) redlock_dispatch(connection);
+        (void) usleep(1000);
+    }
+    is(scripted.releases, 1);
+    is(events.granted, 0);
+}
+
+static void test_no_outcome(int64_t wait_ms, bool with_id) {
+    struct redlock_lease *lease = ask(wait_ms, with_id);
+    int64_t most_ns = (wait_ms + TIMEOUT_MS) * NS_PER_MS;
+
+    ok(lease != NULL, "a request that waits for %lld ms, with%s an id", (long long) wait_ms,
+       with_id ? "" : "out");
+    is(armed_ns, now_ns + most_ns);
+    is(failed_after(most_ns - 1), 0);
+    is(failed_after(1), 1);
+    is(events.error, REDLOCK_NO_ANSWER);
+    ok(strstr(events.text, "did not answer"), "with a text: %s", events.text);
+    await_release();
+    is(events.failed, 1);
+    end();
+}
+
+/* The library has not said that the handle is gone. */
+static void test_no_outcome_unreported(bool with_id) {
+    struct redlock_lease *lease = ask(0, with_id);
+
+    is(redlock_set_callbacks(connection, NULL, NULL), REDLOCK_OK);
+    is(failed_after(TIMEOUT_MS * NS_PER_MS), 0);
+    await_release();
+    ok(!redlock_valid(lease), "the lease is never valid");
+    is(redlock_release(lease), 0);
+    end();
+}
+
+static void test_endless_wait(void) {
+    (void) ask(-1, true);
+    is(armed_ns, INT64_MAX);
+    is(failed_after(3600 * NS_PER_S), 0);
+    end();
+}
+
+/* As long as the agent sends something, requests without an id are in its queue. */
+static void test_busy_agent(void) {
+    (void) ask(0, false);
+    for (unsigned i = 0; i < 5; i++) {
+        scripted_send(">2\r\n$4\r\nmore\r\n:1\r\n");
+        is(failed_after(TIMEOUT_MS * NS_PER_MS), 0);
+    }
+    is(failed_after(TIMEOUT_MS * NS_PER_MS), 1);
     end();
 }
 
@@ -288,6 +373,13 @@ int main(void) {
         test_grant_in_call(which, true);
         test_grant_in_call(which, false);
     }
+    for (unsigned with_id = 0; with_id < 2; with_id++) {
+        test_no_outcome(0, with_id);
+        test_no_outcome(5000, with_id);
+        test_no_outcome_unreported(with_id);
+    }
+    test_endless_wait();
+    test_busy_agent();
     test_observe_away();
     test_wait_away(WAIT_MS, WAIT_MS, REDLOCK_TIMED_OUT);
     test_wait_away(2 * TIMEOUT_MS, TIMEOUT_MS, REDLOCK_AGENT_AWAY);

@@ -239,6 +239,22 @@ static void test_break_unanswered(enum call which, int64_t wait_ms) {
     redlock_close(connection);
 }
 
+/* A program without an event loop, and an agent that does not answer. */
+static void test_late_in_call(void) {
+    struct redlock_leader leader = REDLOCK_LEADER_INIT;
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    scripted.is_silent = true;
+    redlock_set_answer_timeout(connection, 20);
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    is(redlock_leader(connection, "y", &leader), REDLOCK_NO_ANSWER);
+    is(events.failed, 1);
+    is(events.error, REDLOCK_NO_ANSWER);
+    redlock_close(connection);
+}
+
 /* The next agent does not resume the lease in time, and would extend it later. */
 static void test_release_while_resuming(bool has_id) {
     int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
@@ -303,6 +319,7 @@ int main(void) {
     test_polling(CALL_CHECK);
     test_polling(CALL_BEAT);
     test_release_unread();
+    test_late_in_call();
     test_release_unanswered();
     for (enum call which = CALL_RELEASE; which < CALLS; which++) {
         test_break_unanswered(which, 0);
