@@ -157,15 +157,15 @@ void lease_events_resume(struct client *client, struct redlock_lease *lease) {
 
 static void push_resumed(struct client *client, struct redlock_lease *lease, const struct resp_token *tokens,
                          size_t n_tokens) {
-    if (!take_grant(client, lease, tokens, n_tokens))
+    bool warned = lease->away_reported || lease->risk[0];
+
+    if (!take_grant(client, lease, tokens, n_tokens)) /* which clears the risk */
         return;
     if (lease->seen_over) /* a reader saw the deadline pass; the next tick ends the lease */
         return;
     client->error_text[0] = '\0'; /* it reported the broken connection */
-    if (!lease->away_reported)
-        return;
     lease->away_reported = false;
-    if (lease_is_reported(lease) && client->callbacks.extended)
+    if (warned && lease_is_reported(lease) && client->callbacks.extended)
         client->callbacks.extended(lease, client->userdata);
 }
 

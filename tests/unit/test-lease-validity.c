@@ -133,11 +133,37 @@ static void test_threads(void) {
     is_int(back, 0, "rule 13: no thread sees an expired lease valid again");
 }
 
+/* The agent has reported the risk, and dies before it extends the lease. */
+static void test_risk_and_resumed(void) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    (void) redlock_fd(connection);
+    scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$9\r\nno-quorum\r\n",
+                  (unsigned long long) scripted.id);
+    ok(dispatch_until(connection, &events.at_risk, 1), "the lease is at risk");
+    is(events.extended, 0);
+    scripted_die();
+    scripted_again();
+    ok(redlock_check(lease) > 0, "the next agent resumes the lease");
+    is(scripted.resumes, 1);
+    is(events.at_risk, 1);
+    is(events.extended, 1);
+    scripted_die();
+    scripted_again();
+    ok(redlock_check(lease) > 0, "again, without a risk before");
+    is(scripted.resumes, 2);
+    is(events.extended, 1);
+    is(redlock_release(lease), 1);
+    redlock_close(connection);
+}
+
 static void test_reason(const char *reason, bool with_page) {
     scripted_start();
     scripted.has_page = with_page;
     scripted.ttl_ms = reason ? 1000 : 60; /* the reason comes before the deadline */
-    scripted.check_ms = 0; /* as in the lease's last millisecond */
+    scripted.check_ms = 0;                /* as in the lease's last millisecond */
     struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = NULL;
 
@@ -348,6 +374,7 @@ int main(void) {
     test_seen_over();
     test_seen_over_and_resumed();
     test_threads();
+    test_risk_and_resumed();
     test_reasons();
     test_refused();
     test_deadline_in_acquire(0);
