@@ -58,6 +58,18 @@ static int ask(struct redlock *connection, const char *word, const char *name, i
     return error != REDLOCK_OK ? error : (int) reply.integer;
 }
 
+/* The agent may still get the OBSERVE that was not answered in time: without the end of its subscription a
+ * later redlock_observe() would get no present leader. */
+static void end_subscription(struct redlock *connection, const char *name) {
+    const struct resp_token items[] = {{.text = "UNOBSERVE", .length = 9},
+                                       {.text = name, .length = strlen(name)}};
+    struct client *client = &connection->client;
+
+    if (!client->gone &&
+        client_request(client, KIND_OTHER, items, 2, NULL, NULL, connection_now_ns()) == REDLOCK_OK)
+        (void) connection_send_some(connection);
+}
+
 static int observe(struct redlock *connection, const char *name) {
     struct client *client = &connection->client;
     int64_t until_ns = connection_answer_until_ns(connection);
@@ -75,6 +87,8 @@ static int observe(struct redlock *connection, const char *name) {
         r = ask(connection, "OBSERVE", name, until_ns);
     if (r < 0)
         (void) observe_remove(client, name);
+    if (r == REDLOCK_NO_ANSWER)
+        end_subscription(connection, name);
     return r < 0 ? r : REDLOCK_OK;
 }
 

@@ -210,11 +210,11 @@ struct redlock_sighting {
     const char *type; /* the key's type in Redis if it is not a string, and so not a lock; else "" */
 };
 
-/* Observes the leader of `name`. The callback `leader` gets the present leader soon, and then each change;
- * calls to redlock_dispatch() or blocking calls run it. Observing survives restarts of the agent, after
- * which only changes are reported; a connection that observes a name is never over. REDLOCK_OK, also if the
- * name is already observed; REDLOCK_DENIED, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT, REDLOCK_QUOTA,
- * REDLOCK_NO_MEMORY or a connection error. */
+/* Observes the leader of `name`. The callback `leader`, to be set before, gets the present leader soon, and
+ * then each change; calls to redlock_dispatch() or blocking calls run it. Observing survives restarts of the
+ * agent, after which only changes are reported; a connection that observes a name is never over. REDLOCK_OK,
+ * also if the name is already observed; REDLOCK_DENIED, REDLOCK_BAD_NAME, REDLOCK_BAD_ARGUMENT,
+ * REDLOCK_QUOTA, REDLOCK_NO_MEMORY or a connection error. */
 int redlock_observe(struct redlock *connection, const char *name);
 
 /* Stops observing. 1; 0: the name was not observed; or a connection error, and observing stops too. */

@@ -32,6 +32,7 @@ static atomic_bool stop;
 static int listen_fd = -1, page_fd = -1;
 static _Atomic int socket_fd = -1;
 static char *page;
+static bool is_observed; /* the one name */
 
 int64_t boottime_ns(void) {
     struct timespec now;
@@ -162,6 +163,17 @@ static void answer_request(bool async) {
         scripted_grant();
 }
 
+static void answer_observe(const struct resp_token *name) {
+    bool is_new = !is_observed;
+
+    atomic_fetch_add(&scripted.observes, 1); /* before the client knows */
+    is_observed = scripted.pushes_leader;
+    scripted_send(":%d\r\n", is_new);
+    if (is_new && scripted.pushes_leader)
+        scripted_send(">3\r\n$6\r\nleader\r\n$%zu\r\n%.*s\r\n%%1\r\n$5\r\nstate\r\n$4\r\nfree\r\n",
+                      name->length, (int) name->length, name->text);
+}
+
 static void answer(const struct resp_token *items, size_t n) {
     bool async = is(&items[n - 1], "ASYNC");
 
@@ -194,7 +206,10 @@ static void answer(const struct resp_token *items, size_t n) {
     } else if (is(&items[0], "LEADER")) {
         scripted_send("%%2\r\n$6\r\nholder\r\n$16\r\nweb1:00c0ffee:42\r\n$8\r\nvalidity\r\n:10\r\n");
     } else if (is(&items[0], "OBSERVE")) {
-        atomic_fetch_add(&scripted.observes, 1); /* before the client knows */
+        answer_observe(&items[1]);
+    } else if (is(&items[0], "UNOBSERVE")) {
+        atomic_fetch_add(&scripted.unobserves, 1);
+        is_observed = false;
         scripted_send(":1\r\n");
     } else if (is(&items[0], "BEAT")) {
         scripted_send(":%lld\r\n", (long long) scripted.beat);
@@ -216,6 +231,7 @@ static void serve(void) {
     char bytes[BUFFER_BYTES];
     size_t length = 0, n;
 
+    is_observed = false;
     while (!stop) {
         struct pollfd fd = {.fd = socket_fd, .events = POLLIN};
         if (poll(&fd, 1, 1) <= 0 || scripted.is_silent)

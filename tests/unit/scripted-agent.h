@@ -16,12 +16,13 @@ extern struct scripted {
     _Atomic int64_t beat;
     _Atomic int64_t release; /* reply to RELEASE */
     _Atomic bool has_page, sends_clock, is_silent, refuses_resume;
+    _Atomic bool pushes_leader;     /* to a new observer: the name is free */
     _Atomic bool keeps_waiting;     /* ACQUIRE ASYNC gets its grant by scripted_grant() */
     _Atomic bool loses_grants;      /* a grant comes with `at-risk`, `extended` and `lost`, in one message */
     _Atomic bool breaks_at_release; /* in place of a reply the last request gets its grant, and the
                                        connection breaks */
     /* Requests received, and connections that clients have closed. */
-    _Atomic unsigned acquires, checks, releases, resumes, observes, hang_ups;
+    _Atomic unsigned acquires, checks, releases, resumes, observes, unobserves, hang_ups;
     _Atomic uint64_t id; /* of the last lease */
 } scripted;
 

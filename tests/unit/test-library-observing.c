@@ -199,6 +199,32 @@ static void test_event_loop(void) {
     redlock_close(connection);
 }
 
+/* The agent answers too late, and then again. */
+static void test_late_answer(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+    int64_t until_ns = boottime_ns() + TIMEOUT_MS * NS_PER_MS;
+
+    scripted_start();
+    scripted.pushes_leader = true;
+    struct redlock *connection = connect_scripted();
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    memset(states, 0, sizeof(states));
+    scripted.is_silent = true;
+    redlock_set_answer_timeout(connection, 1);
+    is(redlock_observe(connection, "job"), REDLOCK_NO_ANSWER);
+    scripted.is_silent = false;
+    ok(counts_to(&scripted.unobserves, 1), "the agent ends the subscription");
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    is_string(states, "", "nothing is reported: the name is not observed");
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
+    is(redlock_observe(connection, "job"), REDLOCK_OK);
+    while (!states[0] && boottime_ns() < until_ns)
+        (void) redlock_dispatch(connection);
+    is_string(states, "f", "a later redlock_observe() gets the present leader");
+    is(scripted.observes, 2);
+    redlock_close(connection);
+}
+
 int main(void) {
     test_nodes_away();
     test_right_taken();
@@ -206,6 +232,7 @@ int main(void) {
     test_disconnected();
     test_blocking();
     test_event_loop();
+    test_late_answer();
     scripted_die();
     return done_testing();
 }
