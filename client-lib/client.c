@@ -53,6 +53,7 @@ void client_deinit(struct client *client) {
 void client_note(struct client *client, const char *format, ...) {
     va_list arguments;
 
+    client->has_complained = false;
     va_start(arguments, format);
     (void) vsnprintf(client->error_text, sizeof(client->error_text), format, arguments);
     va_end(arguments);
@@ -207,6 +208,7 @@ int client_error(struct client *client, const struct resp_token *reply) {
         return words[i].error;
     }
     client_note(client, "%.*s", (int) length, text);
+    client->has_complained = true;
     return REDLOCK_PROTOCOL;
 }
 
@@ -218,7 +220,8 @@ static void reply_hello(struct client *client, const struct client_pending *pend
         agent_clock_bound(&client->clock, agent_ns, 0, pending->sent_ns, client->now_ns);
 }
 
-static void reply_leader(struct client_reply *reply, const struct resp_token *tokens, size_t n_tokens) {
+static void reply_leader(struct client *client, struct client_reply *reply, const struct resp_token *tokens,
+                         size_t n_tokens) {
     struct redlock_leader *leader = reply->leader;
     const struct resp_token *validity = value_get(tokens, n_tokens, "validity");
 
@@ -227,6 +230,7 @@ static void reply_leader(struct client_reply *reply, const struct resp_token *to
         return;
     }
     if (!validity || validity->type != RESP_INTEGER) {
+        client_note(client, "the agent's reply to LEADER has no validity");
         reply->error = REDLOCK_PROTOCOL;
         return;
     }
@@ -248,7 +252,7 @@ static void reply_other(struct client *client, struct client_reply *reply, const
     if (tokens[0].type == RESP_ERROR)
         reply->error = client_error(client, &tokens[0]);
     else if (reply->leader)
-        reply_leader(reply, tokens, n_tokens);
+        reply_leader(client, reply, tokens, n_tokens);
     else if (reply->on_value)
         reply->on_value(reply->userdata, tokens, n_tokens);
     else
@@ -380,6 +384,7 @@ void client_disconnected(struct client *client, int error, const char *text, int
     client->gone = true;
     client->now_ns = now_ns;
     client->output_length = client->input_length = 0;
+    (void) snprintf(client->broken_text, sizeof(client->broken_text), "%s", text);
     client_note(client, "%s", text);
     fail_pending(client, error);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
@@ -459,8 +464,11 @@ void client_fail_requests(struct client *client) {
     observe_away(client);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        if (lease->ask_again)
-            fail_kept(client, lease, REDLOCK_AGENT_AWAY);
+        if (!lease->ask_again)
+            continue;
+        client_note(client, "no agent came back within the answer time-out; before, %.400s",
+                    client->broken_text);
+        fail_kept(client, lease, REDLOCK_AGENT_AWAY);
     }
 }
 
@@ -469,6 +477,7 @@ void client_over(struct client *client) {
         return;
     client->gone = client->over = true;
     client_fail_requests(client);
+    client_note(client, "%s", client->broken_text);
     if (client->callbacks.disconnected)
         client->callbacks.disconnected(client->connection, client->userdata);
 }

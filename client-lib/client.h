@@ -63,6 +63,8 @@ struct client {
     int64_t received_ns;       /* when the agent last sent something */
     int64_t answer_timeout_ms;
     char error_text[512];
+    bool has_complained;   /* error_text is an error reply that may be the last on this connection */
+    char broken_text[512]; /* why the connection last broke */
 };
 
 enum {
@@ -77,7 +79,7 @@ int client_init(struct client *client, struct redlock *connection, const struct 
 /* Frees everything, the leases included. */
 void client_deinit(struct client *client);
 
-/* Sets the error text. */
+/* Sets the error text. A failure has a text; callers clear that of an earlier call first. */
 void client_note(struct client *client, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The enum redlock_error of an error reply; notes the reply's text. */

@@ -128,12 +128,22 @@ static int broken(struct redlock *connection, int error, const char *text) {
     return error;
 }
 
+/* With the agent's last words, which may be its reason. */
+static int agent_closed(struct redlock *connection, const char *text) {
+    const struct client *client = &connection->client;
+    char why[sizeof(client->error_text) + 160];
+
+    (void) snprintf(why, sizeof(why), "%s%s%s", text, client->has_complained ? ": " : "",
+                    client->has_complained ? client->error_text : "");
+    return broken(connection, REDLOCK_AGENT_AWAY, why);
+}
+
 static int system_broken(struct redlock *connection, const char *what) {
     char text[160];
     bool closed = errno == EPIPE || errno == ECONNRESET;
 
     (void) snprintf(text, sizeof(text), "the connection to the agent broke (%s: %s)", what, strerror(errno));
-    return broken(connection, closed ? REDLOCK_AGENT_AWAY : REDLOCK_SYSTEM, text);
+    return closed ? agent_closed(connection, text) : broken(connection, REDLOCK_SYSTEM, text);
 }
 
 static bool is_shortage(int error) {
@@ -230,12 +240,8 @@ int connection_receive(struct redlock *connection) {
             return REDLOCK_OK;
         if (n < 0)
             return system_broken(connection, "recv");
-        if (n == 0) {
-            char why[sizeof(client->error_text) + 64];
-            (void) snprintf(why, sizeof(why), "the agent closed the connection%s%.500s",
-                            client->error_text[0] ? ": " : "", client->error_text);
-            return broken(connection, REDLOCK_AGENT_AWAY, why);
-        }
+        if (n == 0)
+            return agent_closed(connection, "the agent closed the connection");
         int error = client_received(client, (size_t) n, connection_now_ns());
         if (error != REDLOCK_OK) {
             char why[sizeof(client->error_text)];
@@ -422,15 +428,33 @@ int connection_misused(struct redlock *connection, const char *text) {
     return REDLOCK_BAD_ARGUMENT;
 }
 
+/* The texts of events during the call, such as the failure of another request, give way to those of the
+ * connection's state. An agent's reply is none of these errors. */
+int connection_failed(struct redlock *connection, int error) {
+    struct client *client = &connection->client;
+    const char *why = client->broken_text;
+
+    if (error == REDLOCK_AGENT_AWAY && client->over)
+        client_note(client, "%.400s; connect again", why);
+    else if (error == REDLOCK_AGENT_AWAY && client->gone)
+        client_note(client, "%.400s; no agent answers at %s yet", why, connection->socket_path);
+    else if (error == REDLOCK_AGENT_AWAY)
+        client_note(client, "%.400s; the next agent answers: try again", why);
+    else if (error == REDLOCK_NO_ANSWER)
+        client_note(client, "the agent did not reply within %lld ms", (long long) client->answer_timeout_ms);
+    else if (error == REDLOCK_NO_MEMORY && !client->error_text[0])
+        client_note(client, "this process has no memory left for the request");
+    return error;
+}
+
 int connection_begin(struct redlock *connection) {
     int error = connection_forked(connection);
 
     if (error != REDLOCK_OK)
         return error;
-    if (connection->client.over)
-        return REDLOCK_AGENT_AWAY;
     connection->client.error_text[0] = '\0';
-    return REDLOCK_OK;
+    connection->client.has_complained = false;
+    return connection->client.over ? connection_failed(connection, REDLOCK_AGENT_AWAY) : REDLOCK_OK;
 }
 
 int64_t connection_answer_until_ns(const struct redlock *connection) {
@@ -451,13 +475,11 @@ int connection_ask_until(struct redlock *connection, enum client_kind kind, cons
         error = client_request(&connection->client, kind, items, n_items, NULL, reply, connection_now_ns());
     if (error == REDLOCK_OK)
         error = connection_wait_for(connection, reply, until_ns);
-    if (error != REDLOCK_OK && !reply->done) {
+    if (reply->done)
+        error = reply->error;
+    else if (error != REDLOCK_OK)
         client_forget(&connection->client, reply);
-        if (error == REDLOCK_NO_ANSWER)
-            client_note(&connection->client, "the agent did not reply within %lld ms",
-                        (long long) connection->client.answer_timeout_ms);
-    }
-    return reply->done ? reply->error : error;
+    return connection_failed(connection, error);
 }
 
 int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,

@@ -82,9 +82,12 @@ static int dispatch(struct redlock *connection) {
         connection_try_again(connection, connection_now_ns(), 0);
     if (!connection->client.gone)
         error = connection_send(connection);
-    if (connection->client.over)
-        return error != REDLOCK_OK ? error : REDLOCK_AGENT_AWAY;
-    return REDLOCK_OK;
+    if (!connection->client.over)
+        return REDLOCK_OK;
+    if (error == REDLOCK_OK || error == REDLOCK_AGENT_AWAY)
+        return connection_failed(connection, REDLOCK_AGENT_AWAY);
+    client_note(&connection->client, "%s", connection->client.broken_text);
+    return error;
 }
 
 EXPORT int redlock_dispatch(struct redlock *connection) {

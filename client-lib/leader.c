@@ -81,7 +81,7 @@ static int observe(struct redlock *connection, const char *name) {
         return r;
     r = observe_add(client, name);
     if (r <= 0)
-        return r;
+        return connection_failed(connection, r);
     r = ask(connection, "OBSERVE", name, until_ns);
     if (r == REDLOCK_AGENT_AWAY && !client->over) /* the connection broke: once more at the next agent */
         r = ask(connection, "OBSERVE", name, until_ns);

@@ -68,6 +68,8 @@ void lease_events_acquired(struct client *client, struct redlock_lease *lease,
         error = client_error(client, &tokens[0]);
     else if (!take_grant(client, lease, tokens, n_tokens))
         error = REDLOCK_PROTOCOL;
+    if (error == REDLOCK_PROTOCOL && tokens[0].type != RESP_ERROR)
+        client_note(client, "the agent's reply to ACQUIRE is no lease");
     if (error != REDLOCK_OK)
         lease->state = LEASE_OVER;
     else if (lease->orphan)
@@ -163,7 +165,8 @@ static void push_resumed(struct client *client, struct redlock_lease *lease, con
         return;
     if (lease->seen_over) /* a reader saw the deadline pass; the next tick ends the lease */
         return;
-    client->error_text[0] = '\0'; /* it reported the broken connection */
+    if (strcmp(client->error_text, client->broken_text) == 0)
+        client->error_text[0] = '\0';
     lease->away_reported = false;
     if (warned && lease_is_reported(lease) && client->callbacks.extended)
         client->callbacks.extended(lease, client->userdata);

@@ -1,8 +1,10 @@
 /* The calls of redlock.h on leases, but for event loops; see redlock_acquire(3) and redlock_valid(3). */
 #include "redlock.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "client.h"
 #include "connection-internal.h"
@@ -25,7 +27,8 @@ static int request(struct redlock *connection, const char *name, const struct re
         client_note(&connection->client, "%s", text);
         return error;
     }
-    return client_acquire(&connection->client, name, options, reply, connection_now_ns(), ret);
+    error = client_acquire(&connection->client, name, options, reply, connection_now_ns(), ret);
+    return connection_failed(connection, error);
 }
 
 /* Withdraws a request without a reply in time. A grant that still arrives is released. */
@@ -60,7 +63,8 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     else
         client_forget(&connection->client, &reply);
     if (error == REDLOCK_NO_ANSWER)
-        client_note(&connection->client, "the agent did not reply in time");
+        client_note(&connection->client, "the agent did not reply within %lld ms",
+                    (long long) (connection->client.answer_timeout_ms + options.wait_ms));
     if (error == REDLOCK_OK && connection_now_ns() >= lease->deadline_ns) {
         client_note(&connection->client, "this process was stopped until the lease expired");
         error = REDLOCK_LOST;
@@ -88,7 +92,7 @@ static int acquire_or_again(struct redlock *connection, const char *name,
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
         connection_come_back(connection, until_ns) == REDLOCK_OK)
         error = acquire(connection, name, given, until_ns, ret);
-    return error;
+    return error == REDLOCK_AGENT_AWAY ? connection_failed(connection, error) : error;
 }
 
 EXPORT int redlock_acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
@@ -209,7 +213,7 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
         answer = ask_once(lease, word, kind, until_ns);
     while (answer == REDLOCK_AGENT_AWAY && lease->resuming && connection_now_ns() < until_ns);
     lease->in_call = false;
-    return answer;
+    return answer < 0 ? connection_failed(connection, (int) answer) : answer;
 }
 
 /* The agent that is resuming the lease has not granted it in time. Its grant would find no lease here, and
@@ -259,9 +263,14 @@ static int release_async(struct redlock *connection, struct redlock_lease *lease
                                   connection_now_ns());
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);
-    if (error == REDLOCK_OK && named && !connection_send_some(connection))
-        error = REDLOCK_AGENT_AWAY;
-    return error;
+    if (error == REDLOCK_OK && named && !connection_send_some(connection)) {
+        client_note(&connection->client, "the connection to the agent broke (send: %s)", strerror(errno));
+        return REDLOCK_AGENT_AWAY;
+    }
+    if (error == REDLOCK_OK)
+        return error;
+    connection->client.error_text[0] = '\0';
+    return connection_failed(connection, error);
 }
 
 EXPORT int redlock_release_async(struct redlock_lease *lease) {
