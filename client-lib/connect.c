@@ -102,9 +102,10 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     return connect_within(socket_path, PLACE_MS, CLIENT_ANSWER_TIMEOUT_MS, ret);
 }
 
-/* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed. */
+/* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed, in
+ * the process that a callback has forked neither. */
 EXPORT void redlock_close(struct redlock *connection) {
-    if (connection && connection_enter(connection) != REDLOCK_IN_USE)
+    if (connection && !connection->in_use && connection_enter(connection) != REDLOCK_IN_USE)
         free_connection(connection);
 }
 

@@ -37,7 +37,7 @@ struct redlock {
 /* CLOCK_BOOTTIME. */
 int64_t connection_now_ns(void);
 
-/* epoll_ctl() on epoll_fd. */
+/* epoll_ctl() on epoll_fd. Nothing in a forked child: the copy of epoll_fd changes the parent's. */
 int connection_watch(const struct redlock *connection, int operation, int fd, uint32_t events);
 
 /* Closes the socket. The agent notices, also while a forked child has a copy; closing the child's copy
@@ -53,6 +53,10 @@ int connection_send(struct redlock *connection);
 
 /* Reads and processes all available input. REDLOCK_OK, or the error with which the connection broke. */
 int connection_receive(struct redlock *connection);
+
+/* Whether this is the process that opened the connection. It may have been forked in a callback: then the
+ * calls here do no I/O in the child, and the call that ran the callback returns REDLOCK_FORKED. */
+bool connection_is_ours(const struct redlock *connection);
 
 /* REDLOCK_FORKED, with a text, in a forked child; else REDLOCK_OK. */
 int connection_forked(struct redlock *connection);

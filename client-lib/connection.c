@@ -38,9 +38,14 @@ int64_t connection_now_ns(void) {
 
 /* --- bytes --- */
 
+bool connection_is_ours(const struct redlock *connection) {
+    return atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0;
+}
+
 int connection_watch(const struct redlock *connection, int operation, int fd, uint32_t events) {
     struct epoll_event event = {.events = events, .data.fd = fd};
-    return epoll_ctl(connection->epoll_fd, operation, fd, &event);
+
+    return !connection_is_ours(connection) ? 0 : epoll_ctl(connection->epoll_fd, operation, fd, &event);
 }
 
 static void begin_shortage(struct redlock *connection) {
@@ -65,7 +70,7 @@ static uint32_t wanted_events(const struct redlock *connection) {
 static void rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
 
-    if (connection->epoll_fd < 0)
+    if (connection->epoll_fd < 0 || !connection_is_ours(connection))
         return;
     int64_t due_ns = client_due_ns(client);
     uint32_t events = wanted_events(connection);
@@ -86,7 +91,7 @@ static void rearm(struct redlock *connection) {
 }
 
 void connection_hang_up(const struct redlock *connection) {
-    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
+    if (connection_is_ours(connection))
         (void) shutdown(connection->fd, SHUT_RDWR);
     (void) close(connection->fd);
 }
@@ -153,7 +158,7 @@ static bool is_shortage(int error) {
 bool connection_send_some(struct redlock *connection) {
     struct client *client = &connection->client;
 
-    while (client->output_length > 0 && !is_short(connection)) {
+    while (client->output_length > 0 && connection_is_ours(connection) && !is_short(connection)) {
         ssize_t n = send(connection->fd, client->output, client->output_length, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -225,7 +230,7 @@ static int no_room(struct redlock *connection) {
 int connection_receive(struct redlock *connection) {
     struct client *client = &connection->client;
 
-    while (!is_short(connection)) {
+    while (connection_is_ours(connection) && !is_short(connection)) {
         char *room = client_input_room(client, READ_BYTES);
         if (!room)
             return no_room(connection);
@@ -243,6 +248,8 @@ int connection_receive(struct redlock *connection) {
         if (n == 0)
             return agent_closed(connection, "the agent closed the connection");
         int error = client_received(client, (size_t) n, connection_now_ns());
+        if (!connection_is_ours(connection))
+            break;
         if (error != REDLOCK_OK) {
             char why[sizeof(client->error_text)];
             (void) snprintf(why, sizeof(why), "%s", client->error_text);
@@ -251,11 +258,11 @@ int connection_receive(struct redlock *connection) {
         if (n < READ_BYTES)
             return REDLOCK_OK;
     }
-    return REDLOCK_OK;
+    return connection_forked(connection);
 }
 
 int connection_forked(struct redlock *connection) {
-    if (atomic_load_explicit(connection->is_ours, memory_order_relaxed) != 0)
+    if (connection_is_ours(connection))
         return REDLOCK_OK;
     client_note(&connection->client, "the connection belongs to process %ld, and this is a forked child",
                 (long) connection->owner);
@@ -322,10 +329,10 @@ static void fail_overdue(struct redlock *connection, int64_t at_ns) {
 void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wait_ns) {
     struct client *client = &connection->client;
 
-    if (client->over)
+    if (client->over || !connection_is_ours(connection))
         return;
     fail_overdue(connection, at_ns);
-    if (client->over || at_ns < connection->retry_ns)
+    if (client->over || !connection_is_ours(connection) || at_ns < connection->retry_ns)
         return;
     int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
     if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
@@ -379,7 +386,7 @@ static void wait_for_socket(struct redlock *connection, int64_t at_ns, int64_t d
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
-    for (;;) {
+    while (connection_is_ours(connection)) {
         int64_t at_ns = connection_now_ns();
         client_tick_resuming(client, at_ns);
         if (client->gone)
@@ -402,6 +409,7 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
             due_ns = connection->retry_ns;
         wait_for_socket(connection, at_ns, due_ns < until_ns ? due_ns : until_ns);
     }
+    return connection_forked(connection);
 }
 
 int connection_wait_for(struct redlock *connection, const struct client_reply *reply, int64_t until_ns) {
@@ -434,6 +442,8 @@ int connection_failed(struct redlock *connection, int error) {
     struct client *client = &connection->client;
     const char *why = client->broken_text;
 
+    if (!connection_is_ours(connection))
+        return connection_forked(connection);
     if (error == REDLOCK_AGENT_AWAY && client->over)
         client_note(client, "%.400s; connect again", why);
     else if (error == REDLOCK_AGENT_AWAY && client->gone)

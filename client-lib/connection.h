@@ -12,8 +12,8 @@ void connection_leave(struct redlock *connection);
 /* Clears the error text. REDLOCK_OK, REDLOCK_FORKED, or REDLOCK_AGENT_AWAY if the connection is over. */
 int connection_begin(struct redlock *connection);
 
-/* Notes what happened, unless the error came with a text. Returns the error. To be called before a call
- * returns one that connection_begin() began. */
+/* Notes what happened, unless the error came with a text. Returns the error; REDLOCK_FORKED in a forked
+ * child. To be called before a call returns one that connection_begin() began. */
 int connection_failed(struct redlock *connection, int error);
 
 /* Notes the text, and returns REDLOCK_BAD_ARGUMENT. */

@@ -77,7 +77,10 @@ static int dispatch(struct redlock *connection) {
         connection->timer_ns = INT64_MAX;
     if (!connection->client.gone)
         error = connection_receive(connection);
-    client_tick(&connection->client, connection_now_ns());
+    if (connection_is_ours(connection))
+        client_tick(&connection->client, connection_now_ns());
+    if (!connection_is_ours(connection)) /* forked in a callback */
+        return connection_forked(connection);
     if (connection->client.gone)
         connection_try_again(connection, connection_now_ns(), 0);
     if (!connection->client.gone)

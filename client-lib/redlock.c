@@ -69,6 +69,8 @@ static int acquire(struct redlock *connection, const char *name, const struct re
         client_note(&connection->client, "this process was stopped until the lease expired");
         error = REDLOCK_LOST;
     }
+    if (error == REDLOCK_OK)
+        error = connection_forked(connection);
     if (error != REDLOCK_OK) {
         withdraw(connection, lease);
         return error;
@@ -213,7 +215,8 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
         answer = ask_once(lease, word, kind, until_ns);
     while (answer == REDLOCK_AGENT_AWAY && lease->resuming && connection_now_ns() < until_ns);
     lease->in_call = false;
-    return answer < 0 ? connection_failed(connection, (int) answer) : answer;
+    return answer < 0 || !connection_is_ours(connection) ? connection_failed(connection, (int) answer)
+                                                         : answer;
 }
 
 /* The agent that is resuming the lease has not granted it in time. Its grant would find no lease here, and
@@ -236,6 +239,8 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
         lease->orphan = true;
     lease->releasing = true;
     int64_t released = ask_about(lease, "RELEASE", KIND_RELEASE);
+    if (released == REDLOCK_FORKED)
+        return REDLOCK_FORKED;
     lease->releasing = false; /* an id that comes later is released then */
     withdraw_resume(connection, lease);
     lease->state = LEASE_OVER;

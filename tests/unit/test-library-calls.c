@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -212,6 +213,72 @@ static void test_close_in_child(void) {
     redlock_close(connection);
 }
 
+/* --- a child that is forked in a callback --- */
+
+static struct redlock *shared;
+static pid_t forked = -1; /* 0 in the child */
+
+static void on_at_risk_forks(struct redlock_lease *lease, int64_t left_ms, const char *reason,
+                             void *userdata) {
+    (void) lease;
+    (void) left_ms;
+    (void) reason;
+    (void) userdata;
+    (void) fflush(stdout);
+    forked = fork();
+    if (forked == 0)
+        redlock_close(shared);
+}
+
+enum call { CALL_DISPATCH, CALL_CHECK, CALL_ACQUIRE, CALLS };
+
+static const char *const names[CALLS] = {"redlock_dispatch()", "redlock_check()", "redlock_acquire()"};
+
+static int64_t call(enum call which, struct redlock_lease *lease) {
+    struct redlock_lease *other = NULL;
+
+    switch (which) {
+    case CALL_CHECK:
+        return redlock_check(lease);
+    case CALL_ACQUIRE:
+        return redlock_acquire(shared, "y", NULL, &other);
+    case CALL_DISPATCH:
+    case CALLS:
+        break;
+    }
+    return redlock_dispatch(shared);
+}
+
+static void test_fork_in_callback(enum call which) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .at_risk = on_at_risk_forks};
+    int status = -1;
+
+    scripted_start();
+    shared = connect_scripted();
+    struct redlock_lease *lease = acquire(shared);
+    struct pollfd fd = {.fd = redlock_fd(shared), .events = POLLIN};
+    is(redlock_set_callbacks(shared, &callbacks, NULL), REDLOCK_OK);
+    forked = -1;
+    scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$9\r\nno-quorum\r\n",
+                  (unsigned long long) scripted.id);
+    int64_t result = call(which, lease);
+    if (forked == 0) {
+        bool refused = result == REDLOCK_FORKED && redlock_check(lease) == REDLOCK_FORKED;
+        redlock_close(shared);
+        _exit(refused ? 0 : 1);
+    }
+    (void) waitpid(forked, &status, 0);
+    ok(status == 0, "%s returns REDLOCK_FORKED in a child that a callback forked", names[which]);
+    ok(result >= 0, "and works in the parent");
+    is(redlock_set_callbacks(shared, NULL, NULL), REDLOCK_OK);
+    ok(redlock_check(lease) > 0, "whose connection goes on");
+    scripted_send(">2\r\n$4\r\nmore\r\n:1\r\n");
+    is(poll(&fd, 1, TIMEOUT_MS), 1);
+    is(scripted.hang_ups, 0);
+    is(scripted.resumes, 0);
+    redlock_close(shared);
+}
+
 int main(void) {
     test_no_descriptors();
     test_calls_in_callback();
@@ -219,6 +286,8 @@ int main(void) {
     test_close_beside_child();
     test_break_beside_child();
     test_close_in_child();
+    for (enum call which = CALL_DISPATCH; which < CALLS; which++)
+        test_fork_in_callback(which);
     scripted_die();
     return done_testing();
 }
