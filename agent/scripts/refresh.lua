@@ -2,9 +2,10 @@
 -- Extends the key that has the value, or replaces the former value: the lease has another holder. The
 -- holder's token is stored where the node has accepted one as large, as the last one of a block, or where
 -- the floor is as large, as after a loss of the node's data: so the present table has both tokens, and they
--- stay known for fence_retention from now on. Which tokens the node accepts stays the same: a missing fence
--- counts as the floor, the epoch's third word. Returns {as extend for one key, TIME in us}; as there, a
--- missing key of a lease that was resumed is not set.
+-- stay known for fence_retention from now on. A fence below the floor, the epoch's third word, counts as the
+-- floor, so what the node accepts stays the same. The floor itself is not stored: it ends with its epoch, as
+-- when the node's clock was wrong. Returns {as extend for one key, TIME in us}; as there, a missing key of a
+-- lease that was resumed is not set.
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return redis.error_reply('EPOCH changed') end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -31,8 +32,9 @@ if done > 0 and KEYS[3] then
   if type(fence) ~= 'string' then fence = redis.pcall('HGET', KEYS[4], KEYS[1]) end
   local largest = type(fence) == 'string' and string.match(fence, '^%d+') or '0'
   local floor = string.match(ARGV[3], '^%S+ %S+ (%d+)') or '0'
-  if tonumber(largest) < tonumber(floor) then largest = floor end
-  if tonumber(largest) >= tonumber(ARGV[5]) then
+  local token = tonumber(ARGV[5])
+  if tonumber(largest) < token and token <= tonumber(floor) then largest = ARGV[5] end
+  if tonumber(largest) >= token then
     redis.pcall('HSET', KEYS[3], KEYS[1], largest == ARGV[5] and largest or largest .. ' ' .. ARGV[5])
   end
 end

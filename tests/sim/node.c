@@ -471,7 +471,7 @@ static enum vote_kind execute_on_key(struct sim_node *node, unsigned name, const
         sim_counts.refreshes++;
         set_key(node, name, request);
         if (request->token != 0 && largest_token(node, name) >= request->token) {
-            node->data.keys[name].token = largest_token(node, name);
+            node->data.keys[name].token = instant_max(node->data.keys[name].token, request->token);
             node->data.keys[name].own_token = request->token;
         }
         return ours ? VOTE_YES : VOTE_REPAIRED;

@@ -240,7 +240,7 @@ static bool is_abandoned(const struct conn *conn) {
     enum session_state state = conn->session.state;
 
     if (conn->hung_up)
-        return state != SESSION_READY || !conn->readable;
+        return state != SESSION_READY || (!conn->readable && conn->input_length == 0);
     return conn->half_closed && state == SESSION_ACQUIRING;
 }
 
@@ -366,21 +366,25 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
     conn_queue(conn);
 }
 
+enum { LAST_WORK_MAX = 128 };
+
 /* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
  * Other leases end at once. */
 static void take_last_requests(struct conn *conn, instant_ns now_ns) {
     enum conn_input_outcome outcome = CONN_INPUT_OK;
     unsigned work = 0;
 
-    conn->hung_up = conn->readable = true;
-    while (outcome == CONN_INPUT_OK && conn->session.state == SESSION_READY && conn->readable &&
-           work < CONN_INPUT_WORK_MAX) {
-        unsigned before = work;
-        outcome = conn_input_take(conn, &work, now_ns);
+    conn->hung_up = conn->half_closed = conn->readable = true;
+    pass_over_release(conn);
+    while (outcome == CONN_INPUT_OK && !is_abandoned(conn) && work < LAST_WORK_MAX) {
+        unsigned part = 0;
+        outcome = conn_input_take(conn, &part, now_ns);
         pass_over_release(conn);
-        if (work == before)
+        if (part == 0)
             break;
+        work += part;
     }
+    session_note_work(&conn->session, work, now_ns);
 }
 
 static void on_process_end(struct poller_target *target, uint32_t revents) {
