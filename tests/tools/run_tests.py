@@ -2,6 +2,8 @@
 
 import argparse
 import concurrent.futures
+import contextlib
+import ctypes
 import difflib
 import fcntl
 import os
@@ -28,7 +30,9 @@ SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
 WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other,
 SLOW_AT_A_TIME = 5     # and more with a sanitizer, since REDLOCK_TEST_SCALE stretches their times
+IDLE, NICE = 19, 10    # for tests that only compute, and builds beside tests; for other legs beside gcc's
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 UNKNOWN_SECONDS = 3.0
 
 HELP = """tests/run [--all] [--leg LEG]... [NAME...]
@@ -121,17 +125,22 @@ def listed(leg, *selection):
 
 
 def become_idle():
-    """Idle priority: only the time that other processes leave."""
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    """For a build: little of the time that others want, see tests/tools/yielding; and ends with this
+    program."""
+    os.setsid()
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:
+        file.write(str(IDLE))
+    os.nice(IDLE)
 
 
-def become_nice():
-    """Little of the time that gcc's tests want."""
-    os.nice(10)
+def yielding(nice):
+    """Options of `meson test`: little of the time that others want."""
+    return ["--wrapper", "%s %d" % (os.path.abspath("tests/tools/yielding"), nice)]
 
 
-def run_meson(leg, part, arguments, logbase, progress, before=None, every=False):
-    """One `meson test`; its lines as progress. `before`: called in its process."""
+def run_meson(leg, part, arguments, logbase, progress, nice=0, every=False):
+    """One `meson test`; its lines as progress."""
     environment = dict(os.environ)
     if every:
         environment["REDLOCK_TEST_ALL"] = "1"
@@ -140,8 +149,8 @@ def run_meson(leg, part, arguments, logbase, progress, before=None, every=False)
     planned = max(progress.expected(leg, left), 0.1)
     process = subprocess.Popen(
         [*meson_test(leg), "--logbase", logbase, "--num-processes",
-         "1" if before is become_idle else str(at_a_time), *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=before)
+         "1" if nice == IDLE else str(at_a_time), *(yielding(nice) if nice else []), *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     running.append(process)
     other = []
     for line in process.stdout:
@@ -274,9 +283,9 @@ def run_legs(legs, given, logbase):
         minutes.update({"compute": 1, "systemd": SYSTEMD_MINUTES, "long": LONG_MINUTES if given.all else 0})
     progress = Progress(minutes)
 
-    def run_part(part, selection, before=None):
+    def run_part(part, selection, nice=0):
         logs.append(("gcc", "%s-%s" % (logbase, part)))
-        run_meson("gcc", part, selection, logs[-1][1], progress, before, given.all)
+        run_meson("gcc", part, selection, logs[-1][1], progress, nice, given.all)
 
     def run_systemd():
         run_part("systemd", ["--suite", "systemd", "--no-suite", "long"])
@@ -286,7 +295,7 @@ def run_legs(legs, given, logbase):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         if divided:
             computing = ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"])
-            beside.append(pool.submit(run_part, "compute", computing, become_idle))
+            beside.append(pool.submit(run_part, "compute", computing, IDLE))
         for leg in legs:
             leg.ready.wait()
             if not leg.built:
@@ -295,7 +304,7 @@ def run_legs(legs, given, logbase):
             for elsewhere in ("compute", "long", "systemd") if leg in divided else ():
                 selection += ["--no-suite", elsewhere]
             run_meson(leg.name, leg.name, given.names or selection, logbase, progress,
-                      become_nice if divided and leg not in divided else None, given.all)
+                      NICE if divided and leg not in divided else 0, given.all)
             if leg in divided:
                 beside.append(pool.submit(run_systemd))
         for part in beside:
