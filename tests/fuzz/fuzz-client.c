@@ -133,9 +133,9 @@ static void step_leader(struct fuzz_input *input) {
         world.n_replies--;
 }
 
-static void break_off(void) {
+static void break_off(int error) {
     if (!world.client.gone)
-        client_disconnected(&world.client, REDLOCK_AGENT_AWAY, "the connection broke", world.now_ns);
+        client_disconnected(&world.client, error, "the connection broke", world.now_ns);
     for (unsigned i = 0; i < world.n_replies; i++)
         must(world.replies[i].done);
     world.n_replies = 0;
@@ -146,12 +146,13 @@ static void receive(const char *bytes, size_t length) {
         return;
     char *room = client_input_room(&world.client, length);
     if (!room) {
-        break_off();
+        break_off(REDLOCK_NO_MEMORY);
         return;
     }
     memcpy(room, bytes, length);
-    if (client_received(&world.client, length, world.now_ns) != REDLOCK_OK)
-        break_off();
+    int error = client_received(&world.client, length, world.now_ns);
+    if (error != REDLOCK_OK)
+        break_off(error);
 }
 
 static void step_line(struct fuzz_input *input) {
@@ -178,7 +179,7 @@ static void step_time(struct fuzz_input *input) {
 
 static void step_break(struct fuzz_input *input) {
     (void) input;
-    break_off();
+    break_off(REDLOCK_AGENT_AWAY);
 }
 
 static void step_back(struct fuzz_input *input) {
@@ -224,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         if (world.client.output_length > 0)
             client_sent(&world.client, world.client.output_length);
     }
-    break_off();
+    break_off(REDLOCK_AGENT_AWAY);
     client_over(&world.client);
     client_deinit(&world.client);
     return 0;
