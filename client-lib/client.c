@@ -535,8 +535,8 @@ struct client_dues client_dues(const struct client *client) {
                                .deadline_ns = INT64_MAX};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t resume_ns = lease_events_resume_due_ns(client, lease),
-                deadline_ns = lease_events_deadline_ns(lease);
+        int64_t resume_ns = lease_events_resume_due_ns(lease),
+                deadline_ns = lease_events_deadline_ns(client, lease);
         if (resume_ns < dues.resume_ns)
             dues.resume_ns = resume_ns;
         if (deadline_ns < dues.deadline_ns)

@@ -145,12 +145,12 @@ void client_tick(struct client *client, int64_t now_ns);
 /* When client_tick() is due, or while disconnected client_fail_timed_out(); INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
-/* The same during blocking calls: only for observed names, for requests without an outcome in time, and for
- * leases that are being resumed, or that a thread has seen expired. */
+/* The same during blocking calls: only for observed names, and for leases that are being resumed, or that a
+ * thread has seen expired. */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 
-/* For blocking calls that wait: ends leases whose deadline in the page has passed. To be called once the
- * input has been read, which may have the agent's reason. */
+/* For blocking calls: ends leases whose deadline in the page has passed, and requests without an outcome in
+ * time. To be called once the input has been read, which may have the agent's reason, or the outcome. */
 void client_end_overdue(struct client *client, int64_t now_ns);
 
 /* When a blocking call that waits has to call these two next; INT64_MAX: not at all. */

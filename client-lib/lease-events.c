@@ -422,7 +422,6 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
 }
 
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease) {
-    fail_late(client, lease);
     if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
         return;
     if (lease_has_ended(lease, client->now_ns)) {
@@ -435,14 +434,15 @@ void lease_events_tick_resuming(struct client *client, struct redlock_lease *lea
         lease_events_resume(client, lease);
 }
 
-int64_t lease_events_resume_due_ns(const struct client *client, const struct redlock_lease *lease) {
+int64_t lease_events_resume_due_ns(const struct redlock_lease *lease) {
     if (!lease->resuming || lease->orphan)
-        return outcome_due_ns(client, lease);
+        return INT64_MAX;
     return earlier(earlier(lease->deadline_ns, lease->resume_ns), away_due_ns(lease));
 }
 
 void lease_events_end_overdue(struct client *client, struct redlock_lease *lease) {
-    if (client->now_ns < lease_events_deadline_ns(lease))
+    fail_late(client, lease);
+    if (client->now_ns < lease_events_deadline_ns(client, lease))
         return;
     lease_read_page(client, lease);
     if (lease_has_ended(lease, client->now_ns))
@@ -450,8 +450,8 @@ void lease_events_end_overdue(struct client *client, struct redlock_lease *lease
 }
 
 /* INT64_MAX without a page, too: then only the reply to a CHECK shows what the agent has extended. */
-int64_t lease_events_deadline_ns(const struct redlock_lease *lease) {
-    return lease->state == LEASE_HELD && !lease->orphan && !lease->releasing && lease->slot
-               ? lease->deadline_ns
-               : INT64_MAX;
+int64_t lease_events_deadline_ns(const struct client *client, const struct redlock_lease *lease) {
+    if (lease->state != LEASE_HELD)
+        return outcome_due_ns(client, lease);
+    return !lease->orphan && !lease->releasing && lease->slot ? lease->deadline_ns : INT64_MAX;
 }

@@ -41,8 +41,9 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
 
 /* The same during blocking calls, see client_tick_resuming(). */
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease);
-int64_t lease_events_resume_due_ns(const struct client *client, const struct redlock_lease *lease);
+int64_t lease_events_resume_due_ns(const struct redlock_lease *lease);
 
-/* Ends the lease if its deadline in the page has passed, see client_end_overdue(). */
+/* Ends the lease if its deadline in the page has passed, or the request if its outcome is late, see
+ * client_end_overdue(). */
 void lease_events_end_overdue(struct client *client, struct redlock_lease *lease);
-int64_t lease_events_deadline_ns(const struct redlock_lease *lease);
+int64_t lease_events_deadline_ns(const struct client *client, const struct redlock_lease *lease);

@@ -162,12 +162,19 @@ static int wait_for_release(struct redlock_lease *lease, const struct client_rep
     return error;
 }
 
+static int read_arrived(struct redlock *connection) {
+    int error = connection_receive(connection);
+
+    client_end_overdue(&connection->client, connection_now_ns());
+    return error;
+}
+
 /* A request gets its id with the agent's reply. RELEASE needs it; others only read what has arrived. */
 static int read_id(struct redlock_lease *lease, enum client_kind kind, int64_t until_ns) {
     struct redlock *connection = lease->connection;
 
     if (kind != KIND_RELEASE)
-        return connection->client.gone ? REDLOCK_OK : connection_receive(connection);
+        return connection->client.gone ? REDLOCK_OK : read_arrived(connection);
     int error = connection_run_until(connection, &lease->asking, false, until_ns);
     return error == REDLOCK_OK && connection->client.gone ? REDLOCK_AGENT_AWAY : error;
 }

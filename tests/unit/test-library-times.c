@@ -171,6 +171,37 @@ static void test_no_outcome_unreported(bool with_id) {
     end();
 }
 
+/* The outcome lies unread when its time is over. */
+static void test_unread_outcome(void) {
+    struct redlock_lease *lease = NULL;
+
+    scripted_start();
+    connection = connect_scripted();
+    is(redlock_acquire_async(connection, "x", NULL, &lease), REDLOCK_OK);
+    while (scripted.acquires == 0)
+        (void) usleep(200);
+    now_ns += TIMEOUT_MS * NS_PER_MS;
+    ok(leader_is_known(), "a blocking call reads it first");
+    is(events.granted, 1);
+    is(events.failed, 0);
+    is(redlock_release(lease), 1);
+    end();
+}
+
+/* A program that only polls, without an event loop. */
+static void test_polled_outcome(void) {
+    struct redlock_lease *lease = ask(0, false);
+
+    now_ns += TIMEOUT_MS * NS_PER_MS - 1;
+    is(redlock_check(lease), 0);
+    is(events.failed, 0);
+    now_ns++;
+    is(redlock_check(lease), 0);
+    is(events.failed, 1);
+    is(events.error, REDLOCK_NO_ANSWER);
+    end();
+}
+
 static void test_endless_wait(void) {
     (void) ask(-1, true);
     is(armed_ns, INT64_MAX);
@@ -378,6 +409,8 @@ int main(void) {
         test_no_outcome(5000, with_id);
         test_no_outcome_unreported(with_id);
     }
+    test_unread_outcome();
+    test_polled_outcome();
     test_endless_wait();
     test_busy_agent();
     test_observe_away();
