@@ -593,6 +593,14 @@ MUTATIONS = [
      "        if (node->trust != NODE_TRUSTED"),
     ("longer leases of other agents do not count in a quarantine", "agent/core/quarantine.c",
      "        readings.longest_ms = longer_ms(readings.longest_ms, node_epoch_known_ms(node));\n", ""),
+    ("nodes are asked for observers' names each minute only", "agent/local/observe.c",
+     "POLL_MS = 1000,", "POLL_MS = 60000,"),
+    ("observers do not see that a name is free again after an outage", "agent/local/observe.c",
+     "    if (observed->leadership == leadership)\n",
+     "    if (observed->leadership == leadership || (leadership == LEADERSHIP_FREE &&\n"
+     "                                               observed->leadership == LEADERSHIP_UNKNOWN))\n"),
+    ("a larger token is proposed without its block", "agent/core/call-plan.c",
+     "send->operation != OPERATION_REFRESH;", "send->operation == OPERATION_ACQUIRE;"),
 ]
 
 
