@@ -235,7 +235,7 @@ MUTATIONS = [
     ("the floor of a blessing is the node's clock without fence_skew (script)", "tests/sim/node.c",
      "wall_us(node) + (int64_t) fence_skew_ms * 1000", "wall_us(node)"),
     ("a missing fence counts as 0 instead of the floor (script)", "tests/sim/node.c",
-     "*fence > node->data.floor_us ? *fence : node->data.floor_us", "*fence"),
+     "return fence > node->data.floor_us ? fence : node->data.floor_us;", "return fence;"),
     ("fence_skew is not enforced (script)", "tests/sim/node.c",
      "if (ahead_us > skew_us ||", "if ("),
     ("an operator's blessing also covers the node's next loss", "agent/core/node-epoch.c",
