@@ -39,7 +39,7 @@ static void test_unchecked(void) {
            "node a { address = h tls = yes tls_ca = credential(\"x\") }\n"
            "node b { address = i tls = yes password = credential(\"y\")\ntls_ca = /nonesuch }\n"
            "node c { address = j }",
-           -EINVAL,
+           -EIO,
            "1: warning: tls_ca\n2: warning: password\n3: tls_ca of node \"b\": can't load it: No such file");
 }
 
