@@ -240,7 +240,7 @@ static bool is_abandoned(const struct conn *conn) {
     enum session_state state = conn->session.state;
 
     if (conn->hung_up)
-        return state != SESSION_READY || (!conn->readable && conn->input_length == 0);
+        return state != SESSION_READY || !conn->readable;
     return conn->half_closed && state == SESSION_ACQUIRING;
 }
 
