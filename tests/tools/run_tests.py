@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import difflib
 import fcntl
+import glob
 import os
 import re
 import signal
@@ -167,6 +168,8 @@ def run_meson(leg, part, arguments, logbase, progress, nice=0, every=False):
     process.wait()
     running.remove(process)
     progress.done[part] = 1.0
+    for path in glob.glob(log_path(leg, logbase + "-yielding")[:-len("json")] + "*"):
+        os.replace(path, path.replace("-yielding.", "."))  # meson adds the wrapper's name
     if not os.path.exists(log_path(leg, logbase)):
         say("".join(other))
 
