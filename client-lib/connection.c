@@ -136,9 +136,9 @@ static int broken(struct redlock *connection, int error, const char *text) {
 /* With the agent's last words, which may be its reason. */
 static int agent_closed(struct redlock *connection, const char *text) {
     const struct client *client = &connection->client;
-    char why[sizeof(client->error_text) + 160];
+    char why[sizeof(client->error_text)];
 
-    (void) snprintf(why, sizeof(why), "%s%s%s", text, client->has_complained ? ": " : "",
+    (void) snprintf(why, sizeof(why), "%.150s%s%.350s", text, client->has_complained ? ": " : "",
                     client->has_complained ? client->error_text : "");
     return broken(connection, REDLOCK_AGENT_AWAY, why);
 }
