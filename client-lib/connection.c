@@ -66,7 +66,7 @@ static uint32_t wanted_events(const struct redlock *connection) {
     return EPOLLIN | (connection->client.output_length > 0 ? (uint32_t) EPOLLOUT : 0u);
 }
 
-/* Arms timer_fd for the next due time, and watches for what can be done with the socket. */
+/* Sets timer_fd to the next due time, and watches the socket for wanted_events(). */
 static void rearm(struct redlock *connection) {
     const struct client *client = &connection->client;
 
@@ -362,7 +362,7 @@ static void end_overdue(struct redlock *connection, const bool *what, bool wante
         client_end_overdue(&connection->client, connection_now_ns());
 }
 
-/* Sleeps until something is due at the latest, and reads what has arrived. */
+/* Waits for the socket, until `due_ns` at the latest, and reads what has arrived. */
 static void wait_for_socket(struct redlock *connection, int64_t at_ns, int64_t due_ns) {
     bool sleeps = is_short(connection); /* a socket that is ready would end the wait at once */
 

@@ -169,7 +169,8 @@ static int read_arrived(struct redlock *connection) {
     return error;
 }
 
-/* A request gets its id with the agent's reply. RELEASE needs it; others only read what has arrived. */
+/* The agent's reply has the id of the request. RELEASE waits for the id; CHECK and BEAT read what has come.
+ */
 static int read_id(struct redlock_lease *lease, enum client_kind kind, int64_t until_ns) {
     struct redlock *connection = lease->connection;
 

@@ -118,7 +118,7 @@ static int64_t announce_end(struct hold *hold, bool ends) {
 void hold_lead_step_down(struct hold *hold, bool ends) {
     int64_t stay_ns = announce_end(hold, ends), kill_ns = cli_now_ns() + hold_grace_ns(hold) / 2;
     const char *next = hold->options.follower_hook;
-    /* A second signal ends the hook that runs. After a loss the first one is still to come. */
+    /* A second signal kills the running hook. After a loss no signal has come yet. */
     int stops = hold->signals.count > 0 ? hold->signals.count : 1;
 
     job_signal(&hold->hook, SIGTERM);

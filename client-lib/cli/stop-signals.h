@@ -9,7 +9,7 @@
 struct stop_signals {
     int fd; /* readable when stop_signals_read() has work */
     int count;
-    int64_t counted_ns; /* when the last one was counted */
+    int64_t counted_ns; /* when the last counted signal came */
     sigset_t set;
 };
 

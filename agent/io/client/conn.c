@@ -366,7 +366,7 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
     conn_queue(conn);
 }
 
-enum { LAST_WORK_MAX = 128 };
+enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
 
 /* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
  * Other leases end at once. */
