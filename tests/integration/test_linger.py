@@ -2,6 +2,7 @@
 the processes that it started can be stopped before the next holder has the name."""
 
 import signal
+import socket
 import subprocess
 import sys
 
@@ -88,6 +89,15 @@ s.sendall(b''.join(b'RELEASE %s\\r\\n' % id for id in ids))
 sys.stdin.readline()
 os._exit(0)
 """
+
+
+def test_released_by_a_client_that_stops_sending():
+    client = agent.client()
+    grant = client.acquire("last word", "TTL", LONG_MS, "LINGER", LONG_MS)
+    client.send("RELEASE", grant["id"])
+    client.socket.shutdown(socket.SHUT_WR)
+    equal(client.read(), 1, "a client that has only stopped sending gets the reply to its RELEASE")
+    client.close()
 
 
 def test_released_at_the_end():
@@ -200,5 +210,5 @@ def test_hold():
     ok(status == 64 and "--linger soon" in said, "an invalid linger is refused: %s" % said.strip())
 
 
-main(test_killed, test_meanwhile, test_released, test_released_at_the_end, test_longer_than_the_ttl,
-     test_resumed, test_agent_dies, test_hold)
+main(test_killed, test_meanwhile, test_released, test_released_by_a_client_that_stops_sending,
+     test_released_at_the_end, test_longer_than_the_ttl, test_resumed, test_agent_dies, test_hold)
