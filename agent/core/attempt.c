@@ -158,6 +158,20 @@ static bool waits_for_nodes(struct shard *shard, struct lease *lease, instant_ns
     return true;
 }
 
+/* Too few nodes can be asked, but there is a majority with those whose changed epochs are being read. The
+ * attempt counts as one that met a changed epoch; not twice in a row. */
+static bool lacks_doubted_nodes(const struct shard *shard, const struct lease *lease) {
+    bool is_first = lease->failure == 0, lacked_quorum = lease->failure == 1 + FAILURE_NO_QUORUM;
+    node_set nodes = shard_askable(shard);
+
+    if (!is_first && (!lease->persist || lacked_quorum))
+        return false;
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        if (shard->nodes[i].doubted)
+            nodes |= node_set_of(i);
+    return !shard_has_quorum(shard) && shard_is_majority(shard, nodes);
+}
+
 void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     node_set nodes;
 
@@ -173,6 +187,7 @@ void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) 
     if (!shard_is_majority(shard, nodes)) {
         if (waits_for_nodes(shard, lease, now_ns))
             return;
+        lease->epoch_changed = lacks_doubted_nodes(shard, lease);
         quorum_begin(&lease->round, nodes); /* the message names the other nodes' troubles */
         round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         fail(shard, lease, false, now_ns);

@@ -149,7 +149,7 @@ void node_epoch_probed(struct node *node, const struct probe *probe, const struc
                        instant_ns now_ns) {
     bool was_blessing = node->blessing, was_amending = node->amending;
 
-    node->probing = node->blessing = node->amending = false;
+    node->probing = node->blessing = node->amending = node->doubted = false;
     if (node->renewing) /* another agent, even of another fleet, may have renewed it first */
         node->renewing = node->hurry = false;
     node->probe_ns = now_ns + PROBE_MS * NS_PER_MS;
@@ -205,6 +205,7 @@ void node_epoch_doubt(struct node *node) {
     if (node->trust != NODE_TRUSTED)
         return;
     node->trust = NODE_UNKNOWN;
+    node->doubted = true;
     node->blessed = node->hurry = false;
     node->probe_ns = INSTANT_LONG_AGO;
     node_note_trouble(node, changed, sizeof(changed) - 1);

@@ -21,7 +21,7 @@ void node_ready(struct node *node, instant_ns now_ns) {
     node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut = node->probing =
         node->marking = node->blessing = node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
-    node->blessed = false;
+    node->blessed = node->doubted = false;
     node->probe_ns = now_ns;
     node->outstanding = node->gauge = 0;
     node->progress_ns = now_ns;
@@ -32,7 +32,7 @@ void node_gone(struct node *node, const char *reason) {
     node->ready = node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut =
         node->probing = node->marking = node->blessing = node->amending = node->hurry = false;
     node->trust = NODE_UNKNOWN;
-    node->blessed = false;
+    node->blessed = node->doubted = false;
     node->outstanding = node->gauge = 0;
     node_note_trouble(node, reason, strlen(reason));
 }

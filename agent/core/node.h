@@ -48,6 +48,7 @@ struct node {
     bool hurry;       /* may be blessed without waiting while the mark is present, or its epoch amended */
     bool renewing;    /* `hurry` is for inheriting its blessing, without an operator's BLESS */
     bool foreign;     /* its last epoch, lost or not, is another fleet's */
+    bool doubted;     /* its epoch is another than a request named, and is being read */
     bool blessed;     /* its epoch names its process, even if that does not count for us */
     bool epoch_known; /* generation and blessed_floor_us are of an epoch that was read */
     bool stepped;     /* its clock was set: its present blessing does not count for us */

@@ -309,6 +309,59 @@ static void test_epochs_change(void) {
        "and the failure names the changed epochs");
 }
 
+static bool has_failed(uint64_t request) {
+    for (unsigned i = 0; i < harness.n_reports; i++)
+        if (harness.reports[i].request == request && harness.reports[i].failure == FAILURE_NO_QUORUM &&
+            (harness.reports[i].kind == REPORT_FAILED || harness.reports[i].kind == REPORT_CONTENDED))
+            return true;
+    return false;
+}
+
+/* The attempt begins while epochs that changed for another request are being read. */
+static void test_epochs_have_changed(void) {
+    shard_harness_begin(3);
+    contend(1, false);
+    epochs_change(3);
+    contend(2, false);
+    ok(!has_failed(2), "a request that begins while changed epochs are read does not fail");
+    known_again(0);
+    known_again(1);
+    pass_ms(10);
+    is_int(last_sent(OPERATION_ACQUIRE)->nodes, 7, "the attempt begins once the epochs are known");
+    is_int(count_sent(OPERATION_ACQUIRE), 3, "that of each request");
+
+    shard_harness_begin(3);
+    contend(1, false);
+    epochs_change(3);
+    contend(2, false);
+    pass_ms(195);
+    ok(!has_failed(2), "nodes have two node time-outs to be read");
+    pass_ms(6);
+    ok(has_failed(2), "after two node time-outs the request fails");
+
+    shard_harness_begin(3);
+    harness.shard.waiting = 2000; /* polls are half a second apart */
+    contend(2, true);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
+    pass_ms(480);
+    contend(1, false);
+    epochs_change(3);
+    pass_ms(100);
+    is_int(count_sent(OPERATION_ACQUIRE), 2, "one that waits for its holder has no quorum to ask");
+    ok(!has_failed(2), "and does not fail either");
+    pass_ms(600);
+    ok(has_failed(2), "until the next attempt begins without a quorum");
+
+    shard_harness_begin(3);
+    contend(1, false);
+    epochs_change(1);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_FAILED, "refused", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_FAILED, "refused", harness.now_ns);
+    contend(2, false);
+    ok(has_failed(2), "a request fails at once where the node being read makes no quorum");
+}
+
 int main(void) {
     test_polls();
     test_expiries();
@@ -316,5 +369,6 @@ int main(void) {
     test_parted_by_chance();
     test_grace();
     test_epochs_change();
+    test_epochs_have_changed();
     return done_testing();
 }
