@@ -158,6 +158,7 @@ static void test_no_return(void) {
     options.wait_ms = 60000;
     is(redlock_acquire_async(connection, "x", &options, &lease), REDLOCK_OK);
     redlock_set_answer_timeout(connection, 5);
+    ok(counts_to(&scripted.acquires, 1), "the agent has read the request, so the end is no reset");
     scripted_die();
     is(redlock_dispatch(connection), REDLOCK_OK);
     misuse(connection);
