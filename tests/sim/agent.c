@@ -84,6 +84,9 @@ static void on_report(void *userdata, const struct report *report) {
         memcpy(event.as.dispatch.text, report->text, copy->text_length);
     const struct lease *lease =
         report->origin == REPORT_ORIGIN_REQUEST ? lease_of(keeper, report->request) : NULL;
+    if (lease && report->kind == REPORT_LOST && report->reason == REASON_PAUSED &&
+        keeper_now(keeper) < lease->deadline_ns)
+        trust_outlived(keeper);
     if (lease && keeper_now(keeper) < lease->deadline_ns)
         observer_mailed(keeper->agent, lease->secret, event.at_ns);
     events_add(&event);

@@ -76,6 +76,8 @@ void loss_check_later(struct view *view) {
 }
 
 void loss_check_extended(struct view *view) {
+    if (!view->warned)
+        violation("client %u gets extended, without at-risk before", view_index(view));
     if (view->risk == 1 + REASON_MAX_HOLD || view->risk == 1 + REASON_UNREAD)
         violation("client %u gets extended, after at-risk for %s", view_index(view),
                   reasons[view->risk - 1]);

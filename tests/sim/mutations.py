@@ -601,6 +601,10 @@ MUTATIONS = [
      "                                               observed->leadership == LEADERSHIP_UNKNOWN))\n"),
     ("a larger token is proposed without its block", "agent/core/call-plan.c",
      "send->operation != OPERATION_REFRESH;", "send->operation == OPERATION_ACQUIRE;"),
+    ("as many clocks as disagree show that the host was halted", "agent/core/node-trust.c",
+     "(unsigned) agreeing >= all.nodes;", "(unsigned) agreeing > all.nodes;"),
+    ("the next process takes a lease for at risk that is not", "agent/local/outcome.c",
+     "        ledger_writer_risk(session, request);\n        push_extended(", "        push_extended("),
 ]
 
 

@@ -19,6 +19,7 @@ struct shown {
     bool foreign; /* another fleet's epoch */
     uint32_t max_ttl_ms;
     bool timed;
+    int64_t true_timed_ns;   /* since this instant of true time, on this connection */
     int64_t low_ns, high_ns; /* the node's clock is ahead of the host's by so much, */
     int64_t sent_ns;         /* since this instant of the host */
 };
@@ -225,6 +226,8 @@ void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct ev
 
     if (time_us < 0)
         return;
+    if (!before.timed)
+        shown->true_timed_ns = sim_now_ns;
     shown->timed = true;
     shown->sent_ns = sent_ns;
     shown->low_ns = time_us * NS_PER_US - received_ns;
@@ -234,4 +237,32 @@ void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct ev
         keeper->shard.nodes[node].trust == NODE_TRUSTED && only_this_clock_was_set(keeper, node))
         violation("agent %u trusts node %u, whose clock was set by %lld ms at least", keeper->agent->index,
                   node, (long long) ((apart_ns - drift_ns) / NS_PER_MS));
+}
+
+/* True if the keeper can ask the node, and knew its clock before the step. */
+static bool is_witness(const struct sim_keeper *keeper, unsigned node, int64_t true_step_ns) {
+    const struct shown *shown = shown_by(keeper, node);
+
+    return node_can_be_asked(&keeper->shard.nodes[node]) && shown->timed &&
+           shown->true_timed_ns < true_step_ns - STEPS_APART_MS * NS_PER_MS;
+}
+
+/* An agent ends its leases only if most clocks seem to have been set, which cannot be those that never
+ * were. */
+void trust_outlived(const struct sim_keeper *keeper) {
+    unsigned steps = 0, steady = 0;
+    int64_t true_step_ns = INT64_MAX;
+
+    if (sim_hosts_halt || sim_sets_differ)
+        return;
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        if (trust.true_set_ns[i] > 0) {
+            steps++;
+            true_step_ns = instant_min(true_step_ns, trust.true_set_ns[i]);
+        }
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        steady += trust.true_set_ns[i] == 0 && is_witness(keeper, i, true_step_ns);
+    if (steady >= steps)
+        violation("agent %u ends its leases for the clocks of %u nodes, though %u others were not set",
+                  keeper->agent->index, steps, steady);
 }

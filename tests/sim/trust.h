@@ -19,5 +19,6 @@ void trust_clock_set(unsigned node);
 void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
 void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
 void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
+void trust_outlived(const struct sim_keeper *keeper); /* it ends a lease, since clocks were set */
 void trust_unseen(const struct sim_keeper *keeper, unsigned node);
 void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes);
