@@ -119,6 +119,23 @@ def test_lost_replies():
     agent.terminate()
 
 
+def test_dead_host():
+    """A host that has lost its power answers nothing, closes no connection, and comes back."""
+    proxies = [lab.Proxy(node) for node in lab.nodes(3)]
+    agent = lab.Agent(proxies)
+    client = agent.client()
+    proxies[2].mute = True
+    equal(acquire_and_release(client, "dead host"), "granted", "a host is dead: granted by the others")
+    agent.wait_node("c", "failed")
+    begun, before = lab.now(), len(proxies[2].connections)
+    proxies[2].mute = False  # the former connections stay silent: what was lost is not sent again
+    agent.wait_voting(3)
+    took = lab.now() - begun
+    ok(len(proxies[2].connections) > before and 3 < took < 4.5 + lab.SCALE,
+       "five seconds after the request the agent connects again (%.1f s after the first)" % took)
+    agent.terminate()
+
+
 def test_refusing_nodes():
     for error, name in (("-LOADING Redis is loading the dataset in memory", "LOADING"),
                         ("-MISCONF Redis is configured to save RDB snapshots", "MISCONF"),
@@ -514,7 +531,7 @@ class Named:
         self.name, self.address = name, address
 
 
-main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies,
+main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_lost_replies, test_dead_host,
      test_refusing_nodes, test_no_answer_to_connecting,
      test_real_refusals, test_refused_writes, test_wrong_servers, test_facts_under_way,
      test_evictions_under_way, test_round_trips, test_foreign_type,

@@ -18,7 +18,7 @@
 #include "pubsub.h"
 #include "trust.h"
 
-enum { CALM_TURN_US = 200, LATE_MS = 3 };
+enum { CALM_TURN_US = 200, LATE_MS = 3, SILENT_MS = 5300 /* the agent notices within this time */ };
 
 #define EPOCH_OF_NONE UINT32_MAX
 
@@ -98,7 +98,7 @@ static void probe_node(struct sim_keeper *keeper, unsigned node, const struct si
     struct event event =
         event_of(agent, EVENT_PROBE, later(&connection->request_ns, sim_now_ns + network_delay_ns()));
 
-    if (!connection->up)
+    if (!connection->up || calls_is_dropped(connection))
         return;
     event.keeper = (uint8_t) keeper->index;
     event.node = (uint8_t) node;
@@ -172,11 +172,38 @@ static void on_listen(void *userdata, uint64_t request, const struct shared_stri
     wakeup_listen(&keeper->wakeup, request, name, wanted, keeper_now(keeper));
 }
 
+/* --- connections --- */
+
+/* A dead host does not close its connections: the agent does, after five seconds. */
+static void check_silent(const struct sim_keeper *keeper, const struct sim_connection *connection) {
+    int64_t since_ns = instant_max(connection->true_unanswered_ns, keeper->paused_until_ns);
+
+    if (connection->true_unanswered_ns != 0 && !sim_hosts_halt &&
+        sim_now_ns > since_ns + SILENT_MS * NS_PER_MS)
+        violation("agent %u keeps a connection that is silent for %lld ms", keeper->agent->index,
+                  (long long) ((sim_now_ns - since_ns) / NS_PER_MS));
+}
+
+void agent_check_silent(const struct sim_agent *agent) {
+    for (unsigned i = 0; agent->running && i < sim_n_keepers; i++)
+        for (unsigned j = 0; j < agent->n_nodes; j++)
+            check_silent(&agent->keepers[i], &agent->keepers[i].connections[j]);
+}
+
+void agent_silence(struct sim_agent *agent, unsigned keeper, unsigned node) {
+    struct sim_connection *connection = &agent->keepers[keeper].connections[node];
+
+    connection->silent = agent->running && connection->up;
+}
+
 static void break_connection(struct sim_keeper *keeper, unsigned node) {
     struct sim_connection *connection = &keeper->connections[node];
 
     if (!connection->up)
         return;
+    check_silent(keeper, connection);
+    connection->silent = false;
+    connection->true_unanswered_ns = 0;
     connection->up = false;
     connection->life++;
     connection->trusted.process =
@@ -340,11 +367,13 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
     bool of_connection =
         event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
+    bool is_lost = (event->kind == EVENT_REPLY || event->kind == EVENT_PROBED) &&
+                   keeper->connections[event->node].silent;
     uint32_t life = of_connection         ? keeper->connections[event->node].life
                     : is_of_pubsub(event) ? keeper->subscriptions[event->node].life
                                           : agent->life;
 
-    if (!agent->running || event->life != life || is_void_timer(event))
+    if (!agent->running || event->life != life || is_lost || is_void_timer(event))
         return;
     if (event->kind == EVENT_AGENT_KILL)
         agent_kill(agent);
@@ -453,6 +482,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         struct sim_connection *connection = &keeper->connections[i];
         connection->up = true;
+        connection->silent = false;
+        connection->true_unanswered_ns = 0;
         connection->life++;
         connection->request_ns = uplink_ns;
         connection->reply_ns = 0;
@@ -511,7 +542,8 @@ static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
         return false;
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         const struct sim_connection *connection = &keeper->connections[i];
-        if (sim_now_ns < sim_nodes[i].stopped_until_ns || sim_now_ns < sim_nodes[i].refuses_until_ns ||
+        if (connection->silent || sim_now_ns < sim_nodes[i].stopped_until_ns ||
+            sim_now_ns < sim_nodes[i].refuses_until_ns ||
             instant_max(connection->request_ns, connection->reply_ns) > sim_now_ns + LATE_MS * NS_PER_MS)
             return false;
     }

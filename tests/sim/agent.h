@@ -17,6 +17,8 @@ struct sim_connection {
     struct sim_epoch trusted;     /* the same, which requests carry; none while it is not trusted */
     uint32_t blessed_process;     /* the process that it last found blessed */
     int64_t request_ns, reply_ns; /* requests and replies keep their order */
+    bool silent;                  /* the host is gone: nothing arrives, and neither end is told */
+    int64_t true_unanswered_ns;   /* the first request since then; 0: none */
     struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
     uint64_t last_asked[SIM_NAMES]; /* the request's number */
@@ -142,6 +144,8 @@ void agents_clear_through(void *memory, const struct shared_string_pool *texts);
 void agent_start(struct sim_agent *agent);
 void agent_kill(struct sim_agent *agent);
 void agent_event(struct sim_agent *agent, const struct event *event);
+void agent_silence(struct sim_agent *agent, unsigned keeper, unsigned node);
+void agent_check_silent(const struct sim_agent *agent);                  /* at the end of a run */
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */
 void agent_command(struct sim_agent *agent, uint64_t name_hash, const struct command *command);
 void agent_bless(struct sim_agent *agent, unsigned node); /* an operator's word */

@@ -187,6 +187,12 @@ static void check_call(struct sim_keeper *keeper, node_set to, const struct call
     }
 }
 
+bool calls_is_dropped(struct sim_connection *connection) {
+    if (connection->silent && connection->true_unanswered_ns == 0)
+        connection->true_unanswered_ns = sim_now_ns;
+    return connection->silent;
+}
+
 static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event *event) {
     struct sim_connection *connection = &keeper->connections[node];
     struct sim_call *call = &event->as.call;
@@ -197,6 +203,7 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
         keeper->bounced[keeper->n_bounced++].tickets = call->tickets;
         return;
     }
+    bool is_dropped = calls_is_dropped(connection);
     connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] = call->tickets;
     int64_t at_ns = sim_now_ns + network_delay_ns();
     if (sim_faults.bad_starts && !sim_calm && call->requests[0].operation == OPERATION_SEARCH && chance(75))
@@ -209,7 +216,8 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
     call->epoch = connection->trusted.process;
     call->floor_us = connection->trusted.floor_us;
     call->generation = connection->trusted.generation;
-    events_add(event);
+    if (!is_dropped)
+        events_add(event);
     sim_counts.requests += call->tickets.count;
     sim_counts.calls++;
     sim_counts.shared_calls += call->tickets.count > 1;

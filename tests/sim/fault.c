@@ -172,6 +172,12 @@ static void fault_connection(void) {
         agent_cut(agent, keeper, node);
         return;
     }
+    if (chance(20)) {
+        trace("fault: agent %u and node %u: nothing arrives, and neither is told", agent->index, node);
+        sim_counts.silences++;
+        agent_silence(agent, keeper, node);
+        return;
+    }
     int64_t until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
     if (chance(25)) {
         trace("fault: no request of agent %u arrives until %.3f ms", agent->index, (double) until_ns / 1e6);

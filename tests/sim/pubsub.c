@@ -232,8 +232,9 @@ static bool is_delayed(const struct sim_keeper *keeper) {
     bool delayed = sim_now_ns < keeper->paused_until_ns;
 
     for (unsigned n = 0; n < sim_n_nodes && !delayed; n++)
-        delayed = is_late(keeper->connections[n].request_ns) || is_late(keeper->connections[n].reply_ns) ||
-                  is_late(keeper->subscriptions[n].request_ns) || is_late(keeper->subscriptions[n].reply_ns);
+        delayed = keeper->connections[n].silent || is_late(keeper->connections[n].request_ns) ||
+                  is_late(keeper->connections[n].reply_ns) || is_late(keeper->subscriptions[n].request_ns) ||
+                  is_late(keeper->subscriptions[n].reply_ns);
     return delayed;
 }
 

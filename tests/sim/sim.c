@@ -431,6 +431,8 @@ static void run(void) {
     if (sim_violated)
         return;
     clients_check_end();
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        agent_check_silent(&sim_agents[i]);
     if (!all_idle())
         violation("an agent keeps a lease that no client has");
     for (unsigned i = 0; i < sim_n_nodes; i++)
@@ -470,20 +472,21 @@ static void print_counts(uint64_t runs) {
                   (unsigned long long) sim_counts.resumes, (unsigned long long) sim_counts.moves,
                   (unsigned long long) sim_counts.resumed, (unsigned long long) sim_counts.restored);
     (void) printf(
-        "# faults: %llu connections cut, %llu requests executed twice, %llu nodes stopped (%llu "
+        "# faults: %llu connections cut, %llu silent, %llu requests executed twice, %llu nodes stopped "
+        "(%llu "
         "lost all data, %llu "
         "returned with old data), %llu that refused, %llu that were slow, %llu times all lost, "
         "%llu names overwritten, "
         "%llu locked by another library, "
         "%llu clocks set, %llu blessings inherited, %llu by an operator; agents: %llu pauses, %llu kills\n",
-        (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.repeats,
-        (unsigned long long) sim_counts.stops, (unsigned long long) sim_counts.amnesias,
-        (unsigned long long) sim_counts.old_data, (unsigned long long) sim_counts.fulls,
-        (unsigned long long) sim_counts.slow, (unsigned long long) sim_counts.blackouts,
-        (unsigned long long) sim_counts.overwrites, (unsigned long long) sim_counts.other_locks,
-        (unsigned long long) sim_counts.steps, (unsigned long long) sim_counts.inheritances,
-        (unsigned long long) sim_counts.blessings, (unsigned long long) sim_counts.pauses,
-        (unsigned long long) sim_counts.kills);
+        (unsigned long long) sim_counts.cuts, (unsigned long long) sim_counts.silences,
+        (unsigned long long) sim_counts.repeats, (unsigned long long) sim_counts.stops,
+        (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.old_data,
+        (unsigned long long) sim_counts.fulls, (unsigned long long) sim_counts.slow,
+        (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
+        (unsigned long long) sim_counts.other_locks, (unsigned long long) sim_counts.steps,
+        (unsigned long long) sim_counts.inheritances, (unsigned long long) sim_counts.blessings,
+        (unsigned long long) sim_counts.pauses, (unsigned long long) sim_counts.kills);
 }
 
 int main(int argc, char **argv) {

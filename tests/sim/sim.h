@@ -82,8 +82,8 @@ extern int64_t sim_dark_from_ns, sim_dark_until_ns; /* no node answers; once in 
 
 struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
-        pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes, resumed,
-        moves, handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets, restored,
-        other_locks, slow, blessings;
+        silences, pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes,
+        resumed, moves, handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets,
+        restored, other_locks, slow, blessings;
 };
 extern struct sim_counts sim_counts;

@@ -50,6 +50,20 @@ static void test_stalled_node(void) {
     is_int(last_sent(OPERATION_ACQUIRE)->nodes, 0x7, "an answer brings it back");
 }
 
+/* A host that has lost its power does not close its connections. */
+static void test_silent_again(void) {
+    shard_harness_begin(1);
+    for (unsigned i = 1; i <= 3; i++) {
+        contend(i, false);
+        pass_ms(4990);
+        is_int(harness.cuts, i - 1, "a silent node has five seconds");
+        pass_ms(11);
+        is_int(harness.cuts, i, "then its connection is closed, each time");
+        node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+        node_joins(0);
+    }
+}
+
 /* The answer to an attempt shows that a trusted node lost its memory. */
 static void lose_memory(unsigned node) {
     contend(9, false);
@@ -412,6 +426,7 @@ static void test_trouble_text(void) {
 int main(void) {
     test_probed_along();
     test_stalled_node();
+    test_silent_again();
     test_quarantine();
     test_mark_lost();
     test_unconfirmed_mark();
