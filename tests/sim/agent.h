@@ -17,7 +17,7 @@ struct sim_connection {
     struct sim_epoch trusted;     /* the same, which requests carry; none while it is not trusted */
     uint32_t blessed_process;     /* the process that it last found blessed */
     int64_t request_ns, reply_ns; /* requests and replies keep their order */
-    bool silent;                  /* the host is gone: nothing arrives, and neither end is told */
+    bool silent;                  /* the host is gone: nothing arrives, and neither end knows */
     int64_t true_unanswered_ns;   /* the first request since then; 0: none */
     struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;

@@ -173,7 +173,7 @@ static void fault_connection(void) {
         return;
     }
     if (chance(20)) {
-        trace("fault: agent %u and node %u: nothing arrives, and neither is told", agent->index, node);
+        trace("fault: agent %u and node %u: nothing arrives, and neither knows", agent->index, node);
         sim_counts.silences++;
         agent_silence(agent, keeper, node);
         return;

@@ -606,7 +606,8 @@ MUTATIONS = [
     ("the second silent connection to a node is kept", "agent/core/node.c",
      "node->slow = node->cut = node->probing =", "node->slow = node->probing =", "agent/core/node.c",
      "node->stalled = node->slow = node->cut =\n", "node->stalled = node->slow =\n"),
-    ("silent connections are closed later", "agent/core/limits.h", "NODE_CUT_MS = 5000,", "NODE_CUT_MS = 6000,"),
+    ("silent connections are closed later", "agent/core/limits.h",
+     "NODE_CUT_MS = 5000,", "NODE_CUT_MS = 6000,"),
     ("the next process takes a lease for at risk that is not", "agent/local/outcome.c",
      "        ledger_writer_risk(session, request);\n        push_extended(", "        push_extended("),
 ]
