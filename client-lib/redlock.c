@@ -2,6 +2,7 @@
 #include "redlock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -63,8 +64,8 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     else
         client_forget(&connection->client, &reply);
     if (error == REDLOCK_NO_ANSWER)
-        client_note(&connection->client, "the agent did not reply within %lld ms",
-                    (long long) (connection->client.answer_timeout_ms + options.wait_ms));
+        client_note(&connection->client, "the agent did not reply within %" PRId64 " ms",
+                    connection->client.answer_timeout_ms + options.wait_ms);
     if (error == REDLOCK_OK && connection_now_ns() >= lease->deadline_ns) {
         client_note(&connection->client, "this process was stopped until the lease expired");
         error = REDLOCK_LOST;
