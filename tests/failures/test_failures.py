@@ -38,7 +38,7 @@ BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate|ns
 # process resolves no name again.
 UNRESOLVED = re.compile("resolv_conf_array_add|get_locked_global")
 # While these last, an agent answers in order that it can't serve.
-UNSERVED = {("accept4", None), ("pidfd_open", None), ("eventfd", "start with host names")}
+UNSERVED = {("accept4", None), ("pidfd_open", None), ("pipe2", "start with host names")}
 WORKERS = os.cpu_count() or 1
 TROUBLES_MAX = 8  # of a scenario; then it ends
 FAULTS_MIN = 3  # of a scenario, however long they take

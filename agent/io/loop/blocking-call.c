@@ -1,17 +1,20 @@
 #include "io/loop/blocking-call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* What both threads use; the last one frees it. */
 struct shared {
     _Atomic int owners;
-    int done_fd; /* readable once `run` has returned */
+    _Atomic bool is_done; /* `run` has returned */
+    /* A pipe, whose end shows that: unlike a write, close(2) can't fail. */
+    int done_fd, running_fd;
     const struct blocking_call_type *type;
     void *data; /* NULL: still the caller's */
 };
@@ -34,23 +37,21 @@ static void shared_unref(struct shared *shared) {
 
 static void *run(void *userdata) {
     struct shared *shared = userdata;
-    const uint64_t one = 1;
 
     shared->type->run(shared->data);
-    ssize_t n = write(shared->done_fd, &one, sizeof(one));
-    (void) n; /* an eventfd accepts a first 1 */
+    atomic_store(&shared->is_done, true); /* makes the thread's writes visible */
+    (void) close(shared->running_fd);
     shared_unref(shared);
     return NULL;
 }
 
 static int on_done(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
     struct blocking_call *call = userdata;
-    uint64_t count;
 
     (void) source;
+    (void) fd;
     (void) revents;
-    /* This read makes the thread's writes visible here. */
-    if (read(fd, &count, sizeof(count)) == sizeof(count))
+    if (atomic_load(&call->shared->is_done))
         call->handler(call->userdata);
     return 0;
 }
@@ -65,6 +66,7 @@ static int start_thread(struct shared *shared, void *data) {
     atomic_store(&shared->owners, 2);
     int r = -pthread_create(&thread, &attributes, run, shared);
     if (r < 0) {
+        (void) close(shared->running_fd);
         shared->data = NULL;
         atomic_store(&shared->owners, 1);
     }
@@ -76,22 +78,24 @@ int blocking_call_new(sd_event *event, int64_t priority, const struct blocking_c
                       blocking_call_handler handler, void *userdata, struct blocking_call **ret) {
     struct blocking_call *call = calloc(1, sizeof(*call));
     struct shared *shared = malloc(sizeof(*shared));
-    int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int fds[2];
 
-    if (!call || !shared || done_fd < 0) {
-        int error = done_fd < 0 ? -errno : -ENOMEM;
-        if (done_fd >= 0)
-            (void) close(done_fd);
+    if (!call || !shared || pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0) {
+        int error = call && shared ? -errno : -ENOMEM;
         free(shared);
         free(call);
         return error;
     }
-    *shared = (struct shared){.owners = 1, .done_fd = done_fd, .type = type};
+    *shared = (struct shared){.owners = 1, .done_fd = fds[0], .running_fd = fds[1], .type = type};
     *call = (struct blocking_call){.shared = shared, .handler = handler, .userdata = userdata};
-    int r = sd_event_add_io(event, &call->source, done_fd, EPOLLIN, on_done, call);
+    int r = sd_event_add_io(event, &call->source, fds[0], EPOLLIN, on_done, call);
     if (r >= 0)
         r = sd_event_source_set_priority(call->source, priority);
     if (r >= 0)
+        r = sd_event_source_set_enabled(call->source, SD_EVENT_ONESHOT);
+    if (r < 0)
+        (void) close(fds[1]);
+    else
         r = start_thread(shared, data);
     if (r < 0) {
         blocking_call_free(call);
