@@ -158,18 +158,12 @@ static bool waits_for_nodes(struct shard *shard, struct lease *lease, instant_ns
     return true;
 }
 
-/* Too few nodes can be asked, but there is a majority with those whose changed epochs are being read. The
- * attempt counts as one that met a changed epoch; not twice in a row. */
+/* An attempt that begins while changed epochs are being read counts as one that met them; not twice in a
+ * row. */
 static bool lacks_doubted_nodes(const struct shard *shard, const struct lease *lease) {
     bool is_first = lease->failure == 0, lacked_quorum = lease->failure == 1 + FAILURE_NO_QUORUM;
-    node_set nodes = shard_askable(shard);
 
-    if (!is_first && (!lease->persist || lacked_quorum))
-        return false;
-    for (unsigned i = 0; i < shard->config.nodes; i++)
-        if (shard->nodes[i].doubted)
-            nodes |= node_set_of(i);
-    return !shard_has_quorum(shard) && shard_is_majority(shard, nodes);
+    return (is_first || (lease->persist && !lacked_quorum)) && shard_lacks_doubted_nodes(shard);
 }
 
 void attempt_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {

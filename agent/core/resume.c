@@ -97,7 +97,8 @@ static enum operation operation_of(const struct lease *lease) {
     return lease->searches ? OPERATION_SEARCH : OPERATION_ADOPT;
 }
 
-static enum resume_progress try_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+static enum resume_progress try_begin(struct shard *shard, struct lease *lease, bool is_first,
+                                      instant_ns now_ns) {
     node_set nodes = shard_askable(shard);
 
     lease->epoch_changed = false;
@@ -108,11 +109,16 @@ static enum resume_progress try_begin(struct shard *shard, struct lease *lease, 
                                 now_ns + (int64_t) lease->terms.node_timeout_ms * NS_PER_MS * 11 / 4);
             return RESUME_OPEN;
         }
+        if (is_first && shard_lacks_doubted_nodes(shard)) {
+            lease->started_ns = now_ns;
+            return try_again(shard, lease, now_ns);
+        }
         lease->undecided = false;
         quorum_begin(&lease->round, nodes); /* the message names the other nodes' troubles */
         round_trace_clear(shard->traces, lease_table_ticket(shard, lease));
         return try_failed(shard, lease, false, now_ns);
     }
+    lease->epoch_changed = shard_count_doubted(shard) > 0; /* these are not asked, and may decide */
     lease->started_ns = now_ns;
     lease->maybe |= nodes;
     lease->under_way = lease->undecided = true;
@@ -126,7 +132,7 @@ enum resume_progress resume_begin(struct shard *shard, struct lease *lease, inst
 
     if (lease_table_is_ending(shard, lease->secret))
         return report_failed(shard, lease, FAILURE_NOT_HELD, ended, sizeof(ended) - 1);
-    return try_begin(shard, lease, now_ns);
+    return try_begin(shard, lease, true, now_ns);
 }
 
 enum resume_progress resume_vote(struct shard *shard, struct lease *lease, instant_ns now_ns) {
@@ -148,7 +154,7 @@ enum resume_progress resume_tick(struct shard *shard, struct lease *lease, insta
     if (lease->under_way || now_ns >= lease->hold_until_ns)
         return try_failed(shard, lease, true, now_ns);
     if (!waits_on(shard, lease, now_ns))
-        return try_begin(shard, lease, now_ns);
+        return try_begin(shard, lease, false, now_ns);
     instant_ns again_ns = patience_go_on(shard, lease, operation_of(lease), now_ns);
     lease_table_set_due(shard, lease, instant_min(again_ns, lease->hold_until_ns));
     return RESUME_OPEN;

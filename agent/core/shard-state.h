@@ -143,6 +143,22 @@ static inline bool shard_may_gain_quorum(const struct shard *shard) {
     return askable < quorum && askable + unknown >= quorum;
 }
 
+/* The nodes whose changed epochs are being read. */
+static inline unsigned shard_count_doubted(const struct shard *shard) {
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        count += shard->nodes[i].doubted;
+    return count;
+}
+
+/* No majority can be asked now, but there is one with these nodes. */
+static inline bool shard_lacks_doubted_nodes(const struct shard *shard) {
+    unsigned quorum = quorum_of(shard->config.nodes), askable = node_set_count(shard_askable(shard));
+
+    return askable < quorum && askable + shard_count_doubted(shard) >= quorum;
+}
+
 static inline void shard_report(struct shard *shard, const struct report *report) {
     shard->sink.report(shard->sink.userdata, report);
 }

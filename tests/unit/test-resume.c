@@ -242,6 +242,32 @@ static void test_epoch_changes(void) {
     ok(failed_with(FAILURE_NO_QUORUM), "a failure of another kind is not");
 }
 
+/* Another request has met the changed epochs before. */
+static void test_epochs_have_changed(void) {
+    shard_harness_begin(3);
+    contend(2, false);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(1, &sent, VOTE_EPOCH);
+    vote(2, &sent, VOTE_EPOCH);
+    resume(1, false);
+    ok(!last_report(REPORT_FAILED), "a RESUME that begins while changed epochs are read is not over");
+    changed_epochs_are_read();
+    is_int(last_sent(OPERATION_ADOPT)->nodes, 7, "when the nodes vote again, they are asked");
+
+    shard_harness_begin(3);
+    contend(2, false);
+    vote(2, last_sent(OPERATION_ACQUIRE), VOTE_EPOCH);
+    resume(1, false);
+    const struct sent first = *last_sent(OPERATION_ADOPT);
+    is_int(first.nodes, 3, "two of three nodes can be asked");
+    node_joins(2);
+    vote(0, &first, VOTE_YES);
+    vote(1, &first, VOTE_FREE);
+    ok(!last_report(REPORT_FAILED), "where they disagree, the third may decide");
+    pass_ms(76);
+    is_int(last_sent(OPERATION_ADOPT)->nodes, 7, "and is asked, too");
+}
+
 static struct sent search(void) {
     const struct command command = command_of(COMMAND_SEARCH, 1);
 
@@ -486,6 +512,7 @@ int main(void) {
     test_out_of_reach();
     test_tried_again();
     test_epoch_changes();
+    test_epochs_have_changed();
     test_late_answers_awaited();
     test_patience_ends();
     test_refusing_and_slow();
