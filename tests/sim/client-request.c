@@ -76,7 +76,7 @@ static uint32_t node_timeout_ms(uint32_t ttl_ms) {
 uint32_t client_request_any_ttl_ms(void) {
     static const uint32_t ttls_ms[] = {100, 300, 500, 1000, 2000};
 
-    return ttls_ms[pick(0, 4)];
+    return sim_scale * ttls_ms[pick(0, 4)];
 }
 
 static uint32_t choose_ttl_ms(uint32_t max_ttl_ms) {

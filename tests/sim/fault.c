@@ -198,7 +198,7 @@ static void fault_overwrite(void) {
     sim_counts.overwrites++;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (chance(percent))
-            node_overwrite(&sim_nodes[i], name, 2 * SIM_LONGEST_TTL_MS);
+            node_overwrite(&sim_nodes[i], name, 2 * sim_longest_ttl_ms);
 }
 
 /* A virtual machine is paused: its agents, its clients and its clock stop for a while, and none of them

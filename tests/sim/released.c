@@ -38,7 +38,7 @@ void released_set_again(unsigned agent, unsigned node, const struct sim_request 
         struct released *released = &all[i];
         if (released->true_ns == 0 || released->agent == agent || true_sent_ns < released->true_ns ||
             memcmp(released->lease, request->secret, SECRET_LEASE_BYTES) != 0 ||
-            sim_nodes[node].lost_ns > released->true_ns - SIM_LONGEST_TTL_MS * NS_PER_MS)
+            sim_nodes[node].lost_ns > released->true_ns - sim_longest_ttl_ms * NS_PER_MS)
             continue;
         released->set_again |= node_set_of(node);
         if (node_set_count(released->set_again) >= quorum_of(sim_n_nodes))

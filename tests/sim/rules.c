@@ -20,7 +20,7 @@ static uint32_t shorter_ms(uint32_t one_ms, uint32_t other_ms) {
 static void choose_rule(const struct sim_agent *agent, struct policy_rule *rule, uid_t *user) {
     static const unsigned rights[] = {POLICY_MAY_DEFAULT, POLICY_MAY_DEFAULT, POLICY_MAY_DEFAULT,
                                       POLICY_MAY(POLICY_ACQUIRE), POLICY_MAY(POLICY_RESUME)};
-    uint32_t max_ttl_ms = shorter_ms(max_ttls_ms[pick(0, 4)], agent->max_ttl_ms);
+    uint32_t max_ttl_ms = shorter_ms(sim_scale * max_ttls_ms[pick(0, 4)], agent->max_ttl_ms);
 
     *user = (uid_t) (SIM_AGENT_UID + pick(0, 2));
     *rule = (struct policy_rule){.pattern = choose_pattern(),
@@ -28,7 +28,7 @@ static void choose_rule(const struct sim_agent *agent, struct policy_rule *rule,
                                  .n_users = chance(60),
                                  .terms = {.default_ttl_ms = chance(50) ? max_ttl_ms : TTL_MS_MIN,
                                            .max_ttl_ms = max_ttl_ms < agent->max_ttl_ms ? max_ttl_ms : 0,
-                                           .max_hold_ms = max_holds_ms[pick(0, 4)],
+                                           .max_hold_ms = sim_scale * max_holds_ms[pick(0, 4)],
                                            .may = rights[pick(0, 4)],
                                            .max_leases = chance(15) ? (unsigned) pick(1, 2) : 0,
                                            .max_waiters = chance(15) ? (unsigned) pick(1, 2) : 0,

@@ -29,7 +29,6 @@ enum {
     SIM_REQUESTS_MAX = 64,
     SIM_OUTSTANDING_MAX = 4096,
     SIM_TURN_MAX = 1024, /* requests */
-    SIM_LONGEST_TTL_MS = 2000,
     SIM_ADDRESSES = 8,
     SIM_FLEETS = 32,       /* a set of nodes, and which of them it is */
     SIM_TEXT_BYTES = 96,   /* of a report; longer ones are cut */
@@ -67,6 +66,8 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
 extern bool sim_quarantine;           /* the agents' setting */
 extern bool sim_sets_differ;          /* the agents have different sets of nodes */
+extern uint32_t sim_scale; /* all ttls of the run are so many times as long */
+extern uint32_t sim_longest_ttl_ms;
 extern bool sim_steps;                /* clocks are set */
 extern bool sim_hosts_halt;           /* hosts stop for a while, and their clocks with them */
 extern bool sim_repeats;              /* a relay before the nodes may send a request twice */
