@@ -538,12 +538,15 @@ void agent_kill(struct sim_agent *agent) {
 }
 
 static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
-    if (sim_now_ns < keeper->paused_until_ns || node_set_count(shard_askable(&keeper->shard)) < sim_n_nodes)
+    const struct sim_agent *agent = keeper->agent;
+
+    if (sim_now_ns < keeper->paused_until_ns ||
+        node_set_count(shard_askable(&keeper->shard)) < agent->n_nodes)
         return false;
-    for (unsigned i = 0; i < sim_n_nodes; i++) {
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
         const struct sim_connection *connection = &keeper->connections[i];
-        if (connection->silent || sim_now_ns < sim_nodes[i].stopped_until_ns ||
-            sim_now_ns < sim_nodes[i].refuses_until_ns ||
+        const struct sim_node *node = &sim_nodes[agent->at[i]];
+        if (connection->silent || sim_now_ns < node->stopped_until_ns || sim_now_ns < node->refuses_until_ns ||
             instant_max(connection->request_ns, connection->reply_ns) > sim_now_ns + LATE_MS * NS_PER_MS)
             return false;
     }

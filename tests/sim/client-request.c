@@ -84,6 +84,11 @@ static uint32_t choose_ttl_ms(uint32_t max_ttl_ms) {
     return ttl_ms > max_ttl_ms ? max_ttl_ms : ttl_ms;
 }
 
+/* From the least to ten times the ttl. */
+static uint32_t choose_max_hold_ms(uint32_t ttl_ms) {
+    return chance(50) || ttl_ms == 0 ? 2 * ttl_ms : (uint32_t) pick(TTL_MS_MIN, 10 * (int64_t) ttl_ms);
+}
+
 /* Two bounds on holding; 0: none. */
 static void bound(uint32_t *hold_ms, uint32_t by_ms) {
     if (by_ms > 0 && (*hold_ms == 0 || by_ms < *hold_ms))
@@ -103,7 +108,7 @@ static struct sim_ask choose_ask(const struct client *client) {
         .options.heartbeat_ms = chance(client_habits.heartbeat ? 85 : 10) ? ttl_ms : 0,
         .options.linger_ms = chance(10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
         .options.cooldown_ms = chance(client_habits.crowded ? 1 : 10) ? (uint32_t) pick(1, max_ttl_ms) : 0,
-        .options.max_hold_ms = chance(10) ? 2 * ttl_ms : 0,
+        .options.max_hold_ms = chance(10) ? choose_max_hold_ms(ttl_ms) : 0,
         .resumable = chance(80),
         .async = chance(50),
         .rule = rule,
