@@ -242,6 +242,8 @@ void client_answer_read(unsigned index, const struct answer *answer) {
     memmove(client->expected, client->expected + 1, --client->n_expected * sizeof(client->expected[0]));
     if (expected == EXPECTED_OUTCOME)
         read_outcome(client, answer);
+    else if (expected == EXPECTED_REFUSAL && answer->kind == ANSWER_ERROR)
+        trace("client %u: %s", index, answer->word);
     else if (expected != EXPECTED_OTHER && answer->kind != ANSWER_INTEGER)
         violation("client %u gets an answer of kind %u, %s", index, answer->kind, answer->word);
     else if (expected == EXPECTED_NOTHING && answer->integer != 0)

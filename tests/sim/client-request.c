@@ -216,6 +216,23 @@ void client_request_other(struct client *client) {
         say(client, EXPECTED_NOTHING, "%s %llu", words[pick(0, 2)], (unsigned long long) other->id);
 }
 
+/* A secret is good for its user on its host. */
+static bool is_for(const struct client *other, const struct client *client) {
+    return client_uid(client_index(other)) == client_uid(client_index(client)) &&
+           client_agent(other)->host == client_agent(client)->host;
+}
+
+bool client_request_stolen(struct client *client) {
+    const struct client *other = &sim_clients[pick(0, sim_n_clients - 1)];
+
+    if (sim_repeats || sim_sets_differ || other->token[0] == '\0' || is_for(other, client))
+        return false;
+    trace("client %u: resumes the lease of client %u at agent %u", client_index(client), client_index(other),
+          client->agent);
+    say(client, EXPECTED_REFUSAL, "RESUME %u %s WAIT 0", other->name, other->token);
+    return true;
+}
+
 void client_request_check(struct client *client) {
     say(client, EXPECTED_CHECK, "CHECK %llu", (unsigned long long) client->id);
 }

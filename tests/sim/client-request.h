@@ -20,3 +20,5 @@ bool client_request_beat(struct client *client); /* false: it sends none */
 
 /* About another user's lease, if there is one. */
 void client_request_other(struct client *client);
+/* Asks for the lease of another user or host. False: there is none. */
+bool client_request_stolen(struct client *client);

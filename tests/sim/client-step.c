@@ -65,7 +65,9 @@ static void act(struct client *client) {
         client_request_connect(client);
     switch (client->state) {
     case CLIENT_IDLE:
-        if (may_resume(client) && chance(agent->life > 1 ? 6 : 3))
+        if (client->n_expected > 0 || (chance(2) && client_request_stolen(client)))
+            client_step_later(client, pick(1, 500) * NS_PER_MS);
+        else if (may_resume(client) && chance(agent->life > 1 ? 6 : 3))
             client_request_resume(client); /* a lease that the client released or lost */
         else
             client_request_acquire(client);

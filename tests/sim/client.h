@@ -22,6 +22,7 @@ enum expected {
     EXPECTED_CHECK,
     EXPECTED_BEAT,
     EXPECTED_NOTHING, /* of another user's lease */
+    EXPECTED_REFUSAL, /* the same, to RESUME */
 };
 
 enum { EXPECTED_MAX = 16 };
