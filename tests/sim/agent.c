@@ -546,7 +546,8 @@ static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         const struct sim_connection *connection = &keeper->connections[i];
         const struct sim_node *node = &sim_nodes[agent->at[i]];
-        if (connection->silent || sim_now_ns < node->stopped_until_ns || sim_now_ns < node->refuses_until_ns ||
+        if (connection->silent || sim_now_ns < node->stopped_until_ns ||
+            sim_now_ns < node->refuses_until_ns ||
             instant_max(connection->request_ns, connection->reply_ns) > sim_now_ns + LATE_MS * NS_PER_MS)
             return false;
     }

@@ -291,9 +291,9 @@ static void choose_settings(struct sim_agent *agent) {
         sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
     agent->host = agent->index > 0 && chance(50) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
     agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : SIM_REQUESTS_MAX;
-    agent->policy =
-        (struct policy){.terms = {.default_ttl_ms = 500 * sim_scale, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
-                        .max_ttl_ms = agent->max_ttl_ms};
+    agent->policy = (struct policy){
+        .terms = {.default_ttl_ms = 500 * sim_scale, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
+        .max_ttl_ms = agent->max_ttl_ms};
     choose_nodes(agent);
     rules_choose(agent);
 }
