@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 
-# Of a healthy agent, by minutes: promtool's notation, start+step x times.
+# Of a healthy agent, by minutes: promtool's notation, start+step x times. Most durations are in the last
+# bucket below the alert's threshold.
 HEALTHY = {
     'up{job="redlock"}': "1x60",
     "redlock_uptime_seconds": "0+60x60",
@@ -20,11 +21,13 @@ HEALTHY = {
     'redlock_extension_margin_ratio_bucket{le="0.3"}': "0x60",
     'redlock_extension_margin_ratio_bucket{le="+Inf"}': "0+100x60",
     "redlock_extension_failures_total": "0+1x60",
-    'redlock_extension_delay_seconds_bucket{le="0.001024"}': "0+100x60",
+    'redlock_extension_delay_seconds_bucket{le="0.262144"}': "0+10x60",
+    'redlock_extension_delay_seconds_bucket{le="0.524288"}': "0+100x60",
     'redlock_extension_delay_seconds_bucket{le="1.048576"}': "0+100x60",
     'redlock_extension_delay_seconds_bucket{le="+Inf"}': "0+100x60",
-    'redlock_loop_lag_seconds_bucket{thread="front",le="0.001024"}': "0+100x60",
-    'redlock_loop_lag_seconds_bucket{thread="front",le="1.048576"}': "0+100x60",
+    'redlock_loop_lag_seconds_bucket{thread="front",le="0.065536"}': "0+10x60",
+    'redlock_loop_lag_seconds_bucket{thread="front",le="0.131072"}': "0+100x60",
+    'redlock_loop_lag_seconds_bucket{thread="front",le="0.262144"}': "0+100x60",
     'redlock_loop_lag_seconds_bucket{thread="front",le="+Inf"}': "0+100x60",
     'redlock_rejections_total{word="TIMEOUT"}': "0+3x60",
     'redlock_rejections_total{word="QUOTA"}': "7x60",
@@ -36,8 +39,9 @@ HEALTHY = {
     "redlock_leases_max": "10000x60",
     'redlock_user_quota_ratio{quota="max_leases"}': "0.2x60",
     'redlock_node_clock_offset_seconds{node="a"}': "0.01x60",
-    'redlock_node_round_trip_seconds_bucket{node="a",le="0.001024"}': "0+100x60",
-    'redlock_node_round_trip_seconds_bucket{node="a",le="1.048576"}': "0+100x60",
+    'redlock_node_round_trip_seconds_bucket{node="a",le="0.065536"}': "0+10x60",
+    'redlock_node_round_trip_seconds_bucket{node="a",le="0.131072"}': "0+100x60",
+    'redlock_node_round_trip_seconds_bucket{node="a",le="0.262144"}': "0+100x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="+Inf"}': "0+100x60",
 }
 
@@ -52,14 +56,14 @@ CAUSES = {
     "RedlockHoldersFail": {'redlock_losses_total{reason="max-hold"}': "0+1x60"},
     "RedlockExtensionMarginLow": {'redlock_extension_margin_ratio_bucket{le="0.3"}': "0+1x60"},
     "RedlockExtensionsFail": {"redlock_extension_failures_total": "0+60x60"},
-    "RedlockExtensionsLate": {'redlock_extension_delay_seconds_bucket{le="0.001024"}': "0+90x60"},
-    "RedlockLoopLag": {'redlock_loop_lag_seconds_bucket{thread="front",le="0.001024"}': "0+90x60"},
+    "RedlockExtensionsLate": {'redlock_extension_delay_seconds_bucket{le="0.524288"}': "0+98x60"},
+    "RedlockLoopLag": {'redlock_loop_lag_seconds_bucket{thread="front",le="0.131072"}': "0+98x60"},
     "RedlockWaitersStarve": {"redlock_wait_seconds_count": "0x60"},
     "RedlockQuotaReached": {'redlock_rejections_total{word="QUOTA"}': "0+1x60"},
     "RedlockSessionsNearLimit": {"redlock_sessions": "9000x60"},
     "RedlockUserNearLimit": {'redlock_user_quota_ratio{quota="max_leases"}': "0.9x60"},
     "RedlockNodeClock": {'redlock_node_clock_offset_seconds{node="a"}': "-2x60"},
-    "RedlockNodeSlow": {'redlock_node_round_trip_seconds_bucket{node="a",le="0.001024"}': "0+90x60"},
+    "RedlockNodeSlow": {'redlock_node_round_trip_seconds_bucket{node="a",le="0.131072"}': "0+98x60"},
 }
 
 
