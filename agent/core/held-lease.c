@@ -163,15 +163,25 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
 }
 
-static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    instant_ns deadline_ns =
-        instant_min(validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms), lease->hold_until_ns);
+/* How close slow nodes, or this host, came to the loss of the lease: no margin that is small because the
+ * holder missed a heartbeat, or may not hold for as long as the ttl. */
+static void note_margin(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / lease_state_ttl_ns(lease));
+    bool bounded = lease->terms.max_hold_ms > 0 && lease->terms.max_hold_ms < lease->terms.ttl_ms;
 
-    assert(now_ns < lease->deadline_ns);
+    if (bounded || lease->risk == 1 + REASON_HEARTBEAT)
+        return;
     histogram_note_share(&shard->counters.extension_margins, margin_permille);
     if (margin_permille < shard->counters.extension_margin_permille)
         shard->counters.extension_margin_permille = margin_permille;
+}
+
+static void extension_succeeded(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    instant_ns deadline_ns =
+        instant_min(validity_deadline_ns(lease->started_ns, lease->terms.ttl_ms), lease->hold_until_ns);
+
+    assert(now_ns < lease->deadline_ns);
+    note_margin(shard, lease, now_ns);
     shard->counters.extensions++;
     lease->deadline_ns = instant_max(lease->deadline_ns, deadline_ns);
     if (!lease->under_way) /* a late answer: the next try was scheduled */

@@ -482,6 +482,54 @@ static void test_heartbeat_while_slow(void) {
     is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the lease is lost for that reason");
 }
 
+static uint64_t count_margins(void) {
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < HISTOGRAM_SHARES; i++)
+        n += harness.shard.counters.extension_margins.counts[i];
+    return n;
+}
+
+/* Margins warn of slow nodes and hosts. An alert watches them: a holder's own delay raises none. */
+static void test_margins(void) {
+    const struct command refresh = {.kind = COMMAND_REFRESH,
+                                    .request = 1,
+                                    .hold_until_ns = INSTANT_NEVER,
+                                    .text = "x43:him",
+                                    .head_length = 1,
+                                    .tail_length = 6};
+
+    shard_harness_begin(1);
+    contend_with(1, true, 1000, 0);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    beat_until(harness.now_ns + 5 * NS_PER_S);
+    struct sent sent = pass_to_extension();
+    vote(0, &sent, VOTE_YES);
+    is_int(count_margins(), 1, "the margin of a punctual extension is noted");
+    while (!last_report(REPORT_AT_RISK))
+        pass_ms(10);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_HEARTBEAT, "a heartbeat is missed");
+    harness.now_ns = last_report(REPORT_EXTENDED)->deadline_ns - 1000 * NS_PER_MS;
+    beat_until(harness.now_ns + 10 * NS_PER_S);
+    pass_ms(0);
+    vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    ok(count_reports(REPORT_EXTENDED) == 2 && count_margins() == 1, "an extension that awaited it has none");
+    while (count_sent(OPERATION_EXTEND) < 3)
+        pass_ms(1);
+    vote(0, last_sent(OPERATION_EXTEND), VOTE_YES);
+    is_int(count_margins(), 2, "the next one has");
+    is_int(harness.shard.counters.extensions, 3, "all three count as extensions");
+
+    shard_harness_begin(1);
+    contend_with(1, true, 0, 2000);
+    vote(0, last_sent(OPERATION_ACQUIRE), VOTE_YES);
+    pass_ms(1000);
+    shard_command(&harness.shard, &refresh, harness.now_ns);
+    pass_ms(0);
+    vote(0, last_sent(OPERATION_REFRESH), VOTE_YES);
+    ok(last_report(REPORT_EXTENDED) && count_margins() == 0, "nor has one where max_hold is below the ttl");
+}
+
 static void test_beat_without_heartbeat(void) {
     shard_harness_begin(3);
     hold(1);
@@ -499,6 +547,7 @@ int main(void) {
     test_beat_without_heartbeat();
     test_heartbeat_ends();
     test_heartbeat_while_slow();
+    test_margins();
     test_extension();
     test_extensions_travel_together();
     test_left_alone();
