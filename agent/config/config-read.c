@@ -420,6 +420,8 @@ static void check_rule(cfg_t *section, struct policy_rule *rule) {
     if (terms->legacy_setnx && config->n_nodes != 1)
         error(line_of(section, "legacy_setnx"),
               "legacy_setnx = yes: expected exactly one node, as such clients use one server");
+    if (line_of(section, "may") && is_empty_list(section, "may"))
+        error(labs(line_of(section, "may")), "'may' is given twice: expected once");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         if (is_empty_list(section, lists[i]))
             error(rule->line, "%s = {}: expected at least one of them", lists[i]);

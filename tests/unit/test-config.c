@@ -250,6 +250,14 @@ static void test_peers(void) {
     refuses("a slice", NODE "rule x {\nunits = {user.slice}\n}", "3: units = \"user.slice\": expected");
     config_free(accepts("a unit of any type", NODE "rule x { units = {\"web*\", \"*\"} }", ""));
     refuses("no unit", NODE "rule x {\nunits = { }\n}", "2: units = {}: expected at least one");
+    refuses("rights given twice, an empty list last", NODE "rule x {\nmay = {acquire}\n\nmay = {}\n}",
+            "3: 'may' is given twice: expected once");
+    refuses("rights given twice", NODE "rule x {\nmay = {list}\nmay = {list, acquire}\n}",
+            "4: 'may' is given twice");
+    refuses("users given twice", NODE "rule x {\nusers = {0, 1}\nusers = {2}\n}",
+            "4: 'users' is given twice");
+    refuses("groups given twice, an empty list last", NODE "rule x {\ngroups = {0}\ngroups = {}\n}",
+            "2: groups = {}: expected at least one");
     refuses("an unknown right", NODE "rule x {\nmay = {acquire, fly}\n}", "3: may = \"fly\": expected");
     refuses("a list without its end", NODE "rule x {\nusers = {root\n}", "2: the section is not closed");
     refuses("a list without commas", NODE "rule x { users = {0 b} }",
