@@ -71,10 +71,14 @@ static const struct {
     {"socket path", "socket { path = /x }\n"},
     {"max_leases", "max_leases = 9\n"},
     {"max_leases", "max_leases = 1M\n"},
+    {"a larger max_ttl, node_timeout", "max_ttl = 10m default_ttl = 2m node_timeout = 40s\n"},
 };
 
 /* What local-layer.c and front.c read from the configuration of a reload. */
 static bool applies_same(const struct config *a, const struct config *b) {
+    for (unsigned i = 0; i < a->n_rules && i < b->n_rules; i++)
+        if (a->rules[i].terms.legacy_setnx != b->rules[i].terms.legacy_setnx)
+            return false;
     return a->max_ttl_ms == b->max_ttl_ms && a->node_timeout_ms == b->node_timeout_ms &&
            a->terms.max_hold_ms == b->terms.max_hold_ms && a->terms.fencing == b->terms.fencing &&
            a->n_rules == b->n_rules && a->max_sessions == b->max_sessions &&
@@ -83,21 +87,25 @@ static bool applies_same(const struct config *a, const struct config *b) {
            a->socket_mode == b->socket_mode && a->socket_group == b->socket_group;
 }
 
-static void test_restart_alone(void) {
-    for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++) {
-        _cleanup_(cleanup_config) struct config *running = accepts("before", NODE, ""), *fresh = NULL;
-        char text[256];
+static void needs_restart(const char *word, const char *before, const char *change) {
+    _cleanup_(cleanup_config) struct config *running = accepts("before", before, ""), *fresh = NULL;
+    char text[256];
 
-        (void) snprintf(text, sizeof text, "%s%s", NODE, restarts[i].change);
-        is_string(difference(NODE, text), restarts[i].word, "the change needs a restart");
-        fresh = accepts("after", text, "");
-        if (!running || !fresh)
-            continue;
-        reload_limit(running, fresh, NULL);
-        ok(applies_same(running, fresh), "%s: a reload changes nothing that a running agent applies",
-           restarts[i].word);
-        ok(fresh->terms.default_ttl_ms <= running->max_ttl_ms, "nor is the default ttl longer than max_ttl");
-    }
+    (void) snprintf(text, sizeof text, "%s%s", NODE, change);
+    is_string(difference(before, text), word, "the change needs a restart");
+    fresh = accepts("after", text, "");
+    if (!running || !fresh)
+        return;
+    reload_limit(running, fresh, NULL);
+    ok(applies_same(running, fresh), "%s: a reload changes nothing that a running agent applies", word);
+    ok(fresh->terms.default_ttl_ms <= running->max_ttl_ms, "nor is the default ttl longer than max_ttl");
+}
+
+static void test_restart_alone(void) {
+    for (size_t i = 0; i < sizeof(restarts) / sizeof(restarts[0]); i++)
+        needs_restart(restarts[i].word, NODE, restarts[i].change);
+    needs_restart("node, legacy_setnx", NODE "node b { address = b } node c { address = c } rule x { }\n",
+                  "rule x { legacy_setnx = yes }\n");
 }
 
 int main(void) {

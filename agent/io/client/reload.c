@@ -29,6 +29,22 @@ static bool same_nodes(const struct config *a, const struct config *b) {
     return true;
 }
 
+/* What the file allows only together with an option that needs a restart needs one, too. */
+static bool timeout_waits(const struct config *running, const struct config *fresh) {
+    int64_t ttl_ms = fresh->terms.default_ttl_ms < running->max_ttl_ms ? fresh->terms.default_ttl_ms
+                                                                       : running->max_ttl_ms;
+
+    return fresh->node_timeout_ms >= ttl_ms / 2;
+}
+
+static bool legacy_waits(const struct config *running, const struct config *fresh) {
+    bool legacy = false;
+
+    for (unsigned i = 0; i < fresh->n_rules; i++)
+        legacy = legacy || fresh->rules[i].terms.legacy_setnx;
+    return legacy && running->n_nodes != 1;
+}
+
 int reload_restart_needed(const struct config *running, const struct config *fresh, char *buffer,
                           size_t size) {
     const struct {
@@ -41,6 +57,8 @@ int reload_restart_needed(const struct config *running, const struct config *fre
         {"fence_skew", running->fence_skew_ms == fresh->fence_skew_ms},
         {"fence_retention", running->fence_retention_ms == fresh->fence_retention_ms},
         {"a larger max_ttl", running->max_ttl_ms >= fresh->max_ttl_ms},
+        {"node_timeout", !timeout_waits(running, fresh)},
+        {"legacy_setnx", !legacy_waits(running, fresh)},
         {"a larger max_sessions", running->max_sessions >= fresh->max_sessions},
         {"key_format",
          same(running->key_prefix, fresh->key_prefix) && same(running->key_suffix, fresh->key_suffix)},
@@ -65,13 +83,18 @@ int reload_restart_needed(const struct config *running, const struct config *fre
 /* What a restart alone changes stays as it is; of the options that need one, these are read from the present
  * configuration. The epoch keys of the nodes have the max_ttl of the start: longer leases need a restart. */
 static void limit(const struct config *running, struct config *fresh) {
+    if (timeout_waits(running, fresh))
+        fresh->node_timeout_ms = running->node_timeout_ms;
     if (fresh->max_ttl_ms > running->max_ttl_ms)
         fresh->max_ttl_ms = running->max_ttl_ms;
     if (fresh->terms.default_ttl_ms > fresh->max_ttl_ms)
         fresh->terms.default_ttl_ms = fresh->max_ttl_ms;
-    for (unsigned i = 0; i < fresh->n_rules; i++)
-        if (fresh->rules[i].terms.default_ttl_ms > fresh->max_ttl_ms)
-            fresh->rules[i].terms.default_ttl_ms = fresh->max_ttl_ms;
+    for (unsigned i = 0; i < fresh->n_rules; i++) {
+        struct policy_limits *terms = &fresh->rules[i].terms;
+        if (terms->default_ttl_ms > fresh->max_ttl_ms)
+            terms->default_ttl_ms = fresh->max_ttl_ms;
+        terms->legacy_setnx = terms->legacy_setnx && running->n_nodes == 1;
+    }
     if (fresh->max_sessions > running->max_sessions)
         fresh->max_sessions = running->max_sessions;
     fresh->max_leases = running->max_leases;
