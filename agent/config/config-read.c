@@ -427,11 +427,13 @@ static void check_rule(cfg_t *section, struct policy_rule *rule) {
             error(rule->line, "%s = {}: expected at least one of them", lists[i]);
 }
 
-static void check_times(cfg_t *root, const struct config *config) {
+static void check_times(cfg_t *root, struct config *config) {
     long ttl_line = line_of(root, "default_ttl"), max_line = line_of(root, "max_ttl");
     char ttl[QUANTITY_BYTES_MAX];
 
-    if (ttl_line < 0 || max_line < 0)
+    if (max_line < 0)
+        config->max_ttl_ms = TTL_MS_MAX; /* unknown: what is below it can't be compared */
+    if (ttl_line < 0)
         return;
     check_at_most(ttl_line ? ttl_line : max_line, "default_ttl", config->terms.default_ttl_ms, "max_ttl",
                   config->max_ttl_ms);

@@ -263,6 +263,9 @@ static void test_peers(void) {
     refuses("a list without commas", NODE "rule x { users = {0 b} }",
             "2: syntax error: unexpected token 'b'");
     refuses("a rule's max_ttl above the agent's", NODE "rule x { max_ttl = 2m }", "2: max_ttl = \"2m\"");
+    refuses("no limit for rules where the agent's max_ttl is wrong",
+            "max_ttl = 5x default_ttl = 2m " NODE "rule x { max_ttl = 3m default_ttl = 2m }",
+            "1: max_ttl = \"5x\"");
     refuses("a rule's default_ttl above its max_ttl", NODE "rule x { max_ttl = 2s default_ttl = 3s }",
             "2: default_ttl = \"3s\"");
 }

@@ -27,6 +27,9 @@ static void test_unchecked(void) {
     checks("a credential", WITH_CREDENTIAL, 0, "1: password = credential(\"secret\"): not checked");
     checks("a number that is a credential", "node a { address = h db = credential(\"x\") }", 0,
            "1: not checked");
+    checks("a max_ttl that is a credential, and limits nothing yet",
+           "node a { address = h } max_ttl = credential(\"x\")\nrule x { max_ttl = 3m default_ttl = 2m }", 0,
+           "1: not checked");
     checks("the path of a credential", "node a { address = h\ntls_ca = credential(\"x\") }", -EINVAL,
            "2: warning: tls_ca\n2: tls_ca of node \"a\": expected tls = yes");
     if (!tls_built_in())
