@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "connect.h"
 #include "options.h"
 #include "top-sample.h"
 #include "top-screen.h"
 #include "top-view.h"
 
-enum { ANSWER_MS = 3000 /* then the agent counts as stuck */ };
+enum { PLACE_MS = 1000, ANSWER_MS = 3000 /* then the agent counts as stuck */ };
 
 struct top {
     const struct cli *cli;
@@ -84,18 +85,12 @@ static void show(struct top *top, int error) {
 
 /* --- samples --- */
 
-static int connect_again(struct top *top) {
-    int error = top->connection ? REDLOCK_OK : redlock_connect(top->cli->socket_path, &top->connection);
-
-    if (error == REDLOCK_OK)
-        redlock_set_answer_timeout(top->connection, ANSWER_MS);
-    return error;
-}
-
 /* An enum redlock_error; without REDLOCK_OK the connection is closed. */
 static int take_sample(struct top *top) {
-    int error = connect_again(top);
+    int error = REDLOCK_OK;
 
+    if (!top->connection)
+        error = connect_within(top->cli->socket_path, PLACE_MS, ANSWER_MS, &top->connection);
     if (error == REDLOCK_OK)
         error = top_sample_take(&top->samples[top->n_samples % 2], top->connection);
     if (error != REDLOCK_OK) {
@@ -141,15 +136,19 @@ static bool read_key(void) {
     return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) || (n == 1 && (key == 'q' || key == 'Q'));
 }
 
-/* 1: the user, or the reader of the output, has ended. Or a negative errno. */
+/* Looks at keys and signals at least once: a sample of a stuck agent takes longer than a second. 1: the
+ * user, or the reader of the output, has ended. Or a negative errno. */
 static int wait_until(struct top *top, int64_t until_ns) {
-    while (cli_now_ns() < until_ns) {
+    int n_ready;
+
+    do {
         struct pollfd fds[] = {
             {.fd = STDOUT_FILENO}, /* POLLERR or POLLHUP: the reader has ended */
             {.fd = top->is_screen ? top->signals : -1, .events = POLLIN},
             {.fd = top->is_screen ? STDIN_FILENO : -1, .events = POLLIN},
         };
-        if (cli_poll(fds, 3, until_ns) < 0 && errno != EINTR)
+        n_ready = cli_poll(fds, 3, until_ns);
+        if (n_ready < 0 && errno != EINTR)
             return -errno;
         if (fds[0].revents & (POLLERR | POLLHUP))
             return 1;
@@ -157,7 +156,7 @@ static int wait_until(struct top *top, int64_t until_ns) {
             read_signals(top);
         if (fds[2].revents != 0 && read_key())
             return 1;
-    }
+    } while (n_ready > 0 || cli_now_ns() < until_ns);
     return 0;
 }
 

@@ -237,6 +237,16 @@ def test_stop():
     equal(screen.end(), 0, "and it goes on")
 
 
+def test_stuck_agent():
+    screen = Screen()
+    screen.expect("grants")
+    agent.stop()
+    screen.expect("no agent answers")
+    os.write(screen.fd, b"xq")
+    equal(screen.end(), 0, "'q' ends while the agent is stuck")
+    agent.cont()
+
+
 def test_agent_restarts():
     screen = Screen()
     screen.expect("grants")
@@ -251,4 +261,4 @@ def test_agent_restarts():
 
 
 main(test_blocks, test_arguments, test_other_user, test_screen, test_interrupt, test_stop,
-     test_agent_restarts)
+     test_stuck_agent, test_agent_restarts)
