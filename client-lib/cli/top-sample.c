@@ -191,6 +191,16 @@ static int ask(struct top_sample *sample, struct redlock *connection, const char
     return connection_ask(connection, items, n_words, &reply);
 }
 
+/* True if the sample is whole without this answer: rules may deny it, and an older agent has neither METRICS
+ * nor LATEST. */
+static bool may_lack(const struct redlock *connection, int error) {
+    static const char unknown[] = "ERR unknown command";
+
+    if (error == REDLOCK_PROTOCOL)
+        return strncmp(redlock_error_text(connection), unknown, sizeof(unknown) - 1) == 0;
+    return error == REDLOCK_OK || error == REDLOCK_DENIED || error == REDLOCK_BAD_ARGUMENT;
+}
+
 int top_sample_take(struct top_sample *sample, struct redlock *connection) {
     static const char *const status[] = {"STATUS"}, *const nodes[] = {"NODES"},
                              *const metrics[] = {"METRICS"}, *const latest[] = {"LEASES", "LATEST", "20"};
@@ -201,9 +211,10 @@ int top_sample_take(struct top_sample *sample, struct redlock *connection) {
     sample->at_ns = cli_now_ns();
     if (error == REDLOCK_OK)
         error = ask(sample, connection, nodes, 1, on_nodes);
-    if (error == REDLOCK_OK)
-        error = ask(sample, connection, metrics, 1, on_metrics);
-    if (error == REDLOCK_OK || error == REDLOCK_DENIED)
+    if (error != REDLOCK_OK)
+        return error;
+    error = ask(sample, connection, metrics, 1, on_metrics);
+    if (may_lack(connection, error))
         error = ask(sample, connection, latest, 3, on_grants);
-    return error == REDLOCK_BAD_ARGUMENT ? REDLOCK_OK : error; /* an older agent, without LATEST */
+    return may_lack(connection, error) ? REDLOCK_OK : error;
 }

@@ -155,19 +155,21 @@ static int compare_nodes(const void *one, const void *other) {
 /* Those that do not vote, then the slowest first. */
 static void print_nodes(const struct view *view) {
     struct top_sample_node nodes[TOP_SAMPLE_NODES_MAX];
-    char since[DURATION_BYTES], p50[DURATION_BYTES], p99[DURATION_BYTES];
+    char since[DURATION_BYTES], p50[DURATION_BYTES], p99[DURATION_BYTES], open[NUMBER_BYTES] = "-";
     unsigned n = view->now->n_node_rows;
 
     memcpy(nodes, view->now->node_rows, n * sizeof(nodes[0]));
     qsort(nodes, n, sizeof(nodes[0]), compare_nodes);
     (void) fprintf(view->output, "\n%-16s %-11s %-8s %8s %8s %6s\n", "NODE", "STATE", "SINCE", "P50 ms",
                    "P99 ms", "OPEN");
-    for (unsigned i = 0; i < n; i++)
-        (void) fprintf(view->output, "%-16s %-11s %-8s %8s %8s %6" PRId64 "%s%s\n", nodes[i].name,
-                       nodes[i].state, duration_text(nodes[i].since_ms, since),
-                       duration_milliseconds(nodes[i].p50_us, p50),
-                       duration_milliseconds(nodes[i].p99_us, p99), nodes[i].outstanding,
-                       nodes[i].reason[0] ? "  " : "", nodes[i].reason);
+    for (unsigned i = 0; i < n; i++) {
+        if (view->now->metrics)
+            (void) snprintf(open, sizeof(open), "%" PRId64, nodes[i].outstanding);
+        (void) fprintf(view->output, "%-16s %-11s %-8s %8s %8s %6s%s%s\n", nodes[i].name, nodes[i].state,
+                       duration_text(nodes[i].since_ms, since), duration_milliseconds(nodes[i].p50_us, p50),
+                       duration_milliseconds(nodes[i].p99_us, p99), open, nodes[i].reason[0] ? "  " : "",
+                       nodes[i].reason);
+    }
 }
 
 /* A lease with the agent's usual ttl of 10 s needs 16 extensions a minute. */

@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -113,6 +114,44 @@ def test_other_user():
     ok(done.returncode == 0 and "leases: 1" in done.stdout, "another user gets the counts: %s" % done.stderr)
     ok("secret" not in done.stdout and not re.search(r"(?m)^0 ", done.stdout), "but no name and no user")
     client.close()
+
+
+class OlderAgent:
+    """Passes all requests on, but METRICS and LEASES LATEST, which it does not know."""
+
+    REFUSED = {b"METRICS": b"-ERR unknown command 'METRICS'; COMMAND lists those there are\r\n",
+               b"LATEST": b"-BADARG LEASES takes no argument\r\n"}
+
+    def __init__(self):
+        self.path = lab.path("older")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        client, agents = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+        agents.connect(agent.socket_path)
+        while True:
+            for ready in select.select([client, agents], [], [])[0]:
+                data = ready.recv(65536)
+                refusal = [reply for word, reply in self.REFUSED.items() if word in data]
+                if not data:
+                    return client.close()
+                if ready is agents:
+                    client.sendall(data)
+                elif refusal:
+                    client.sendall(refusal[0])
+                else:
+                    agents.sendall(data)
+
+
+def test_older_agent():
+    older = OlderAgent()
+    done = subprocess.run([*TOP[:2], older.path, "top", "--once"], capture_output=True, text=True)
+    equal((done.returncode, done.stderr), (0, ""), "an older agent, without METRICS and LEASES LATEST")
+    equal(sorted(re.findall(r"(?m)^([abc]) +voting .* +(\S+)$", done.stdout)),
+          [("a", "-"), ("b", "-"), ("c", "-")], "what the nodes have not answered is unknown then")
 
 
 # --- on a terminal ---
@@ -260,5 +299,5 @@ def test_agent_restarts():
     equal(screen.end(), 0, "the end")
 
 
-main(test_blocks, test_arguments, test_other_user, test_screen, test_interrupt, test_stop,
-     test_stuck_agent, test_agent_restarts)
+main(test_blocks, test_arguments, test_other_user, test_older_agent, test_screen, test_interrupt,
+     test_stop, test_stuck_agent, test_agent_restarts)
