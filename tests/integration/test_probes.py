@@ -111,6 +111,13 @@ def test_each_probe():
     reason = client.push("lost")[2]
     line = tracer.next("loss", "short")
     equal((int(line[2]), line[4]), (lost["fence"], reason), "loss: the token and the reason")
+    begun = lab.now()
+    gone = agent.client(3)
+    lost = gone.acquire("left", "TTL", 1500, "MAXHOLD", 200, "LINGER", 5000, "WAIT", 5000)
+    gone.close()
+    line = tracer.next("loss", "left")
+    equal((int(line[2]), line[4]), (lost["fence"], "max-hold"), "also of a lease that outlives its session")
+    within(int(line[3]), 100_000, 1e6 * (lab.now() - begun), "the microseconds since its request")
     tracer.end()
     ok(pair(client, "traced"), "the agent goes on without the tracer")
     equal(agent.terminate(), 0, "and ends in order")

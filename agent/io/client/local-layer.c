@@ -51,19 +51,20 @@ static void trace(const struct request *request, const struct request_outcome *o
     const struct shared_string *name = request->name->key.text;
     int64_t us = (now_ns - request->asked_ns) / NS_PER_US;
 
-    if (outcome->kind == OUTCOME_LOST)
-        usdt_loss(name->bytes, name->head_length, request->token, us, reply_reason_word(outcome->reason));
-    else if (outcome->kind == OUTCOME_GRANTED && request->tenure.handoffs > 0)
+    if (outcome->kind == OUTCOME_GRANTED && request->tenure.handoffs > 0)
         usdt_handoff(name->bytes, name->head_length, request->token, us);
     else if (outcome->kind == OUTCOME_GRANTED)
         usdt_grant(name->bytes, name->head_length, request->token, us);
 }
 
-/* The front logs all losses: a keeper does not know of those that the front has seen first. */
+/* Each loss once, that of a lease without a session included. The front logs them: a keeper does not know of
+ * those that the front has seen first. */
 static void on_lost(void *userdata, const struct request *request, enum reason reason) {
     struct local_layer *layer = userdata;
     const struct shared_string *name = request->name->key.text;
 
+    usdt_loss(name->bytes, name->head_length, request->token,
+              (clock_now_ns() - request->asked_ns) / NS_PER_US, reply_reason_word(reason));
     loss_log_write(&layer->losses, name->bytes, name->head_length, reply_reason_word(reason),
                    request->token);
 }
