@@ -613,6 +613,9 @@ def install(text):
     wanted = re.search("apt install (.*)", text).group(1).split()
     setup = re.search('^packages="(.*?)"', pages.read("tests/setup"), re.M | re.S).group(1).split()
     equal(sorted(set(wanted) - set(setup)), [], "tests/setup installs what the README says is needed")
+    directory = re.search(r"meson setup (\S+)", text).group(1)
+    tried = re.search(r'(?m)^build="?([\w-]+)', pages.read("agent/try")).group(1)
+    ok(directory != tried, "not in the directory of agent/try: meson keeps its options")
     note("meson install is run by tests/check/install.py")
 
 
