@@ -187,18 +187,14 @@ static bool read_value(long line, const struct value_option *row, const char *te
     if (row->read(text, row, (char *) target + row->offset, expected))
         return true;
     bool may_be_missing = reader.use == CONFIG_START && *text && !strchr("0123456789", *text); /* a name */
-    bool is_for_nobody = value_add_nobody(row, target); /* without it the rule would be for all */
-    if (may_be_missing && is_for_nobody) {
-        warn(line, "%s = \"%.80s\": does not exist now: the rule is not for it until a reload finds it",
-             row->name, text);
-        return true;
-    }
-    if (may_be_missing && row->read == value_group) {
-        warn(line, "%s = \"%.80s\": does not exist now: the socket keeps its group", row->name, text);
-        return true;
-    }
-    error(line, "%s = \"%.80s\": expected %s", row->name, shown, expected);
-    return false;
+    const char *result = row->read == value_group ? "the socket keeps its group" : NULL;
+    if (value_add_nobody(row, target)) /* without it the rule would be for all */
+        result = "the rule is not for it until a reload finds it";
+    if (may_be_missing && result)
+        warn(line, "%s = \"%.80s\": does not exist now: %s", row->name, text, result);
+    else
+        error(line, "%s = \"%.80s\": expected %s", row->name, shown, expected);
+    return may_be_missing && result;
 }
 
 static int take_value(cfg_t *section, cfg_opt_t *option, const char *value, void *result) {
@@ -236,27 +232,6 @@ static void *add_element(const struct kind *kind) {
     return config->n_rules < kind->max ? &config->rules[config->n_rules++] : NULL;
 }
 
-static void check_name(long line, const struct config_node *node) {
-    const struct config_node *other = reader.config->nodes;
-
-    while (!other->name || strcmp(other->name, node->name) != 0)
-        other++;
-    if (other < node)
-        error(line, "node %.40s is given twice: expected once", node->name);
-}
-
-/* Rules for different peers may have the same pattern. */
-static void check_pattern(long line, const struct policy_rule *rule) {
-    const struct policy_rule *other = reader.config->rules;
-
-    while (!other->pattern || strcmp(other->pattern, rule->pattern) != 0 ||
-           other->n_users + other->n_groups + other->n_units > 0)
-        other++;
-    if (other < rule)
-        error(line, "rule %.40s is given twice: expected once, or users, groups or units in the first",
-              rule->pattern);
-}
-
 static int begin_section(cfg_t *section, cfg_opt_t *option, __attribute__((unused)) int n,
                          __attribute__((unused)) const char **arguments) {
     const struct kind *kind = kind_of(section);
@@ -271,10 +246,6 @@ static int begin_section(cfg_t *section, cfg_opt_t *option, __attribute__((unuse
     }
     if (!read_value(section->line, &kind->title, unmask(section->title), reader.titled))
         reader.unnamed = true;
-    else if (kind == &kinds[NODE])
-        check_name(section->line, reader.titled);
-    else
-        check_pattern(section->line, reader.titled);
     if (section->title[0]) /* libconfuse replaces a section by the next one that has its title */
         section->title[0] = SYNTAX_CREDENTIAL;
     return 0;
@@ -368,9 +339,12 @@ static void check_node(cfg_t *section, const struct config_node *node) {
     if (!line_of(section, "address"))
         error(line_of(section, BEGIN), "node \"%s\" has no address: expected address = \"host:port\"",
               node->name);
-    for (const struct config_node *other = reader.config->nodes; other < node; other++)
+    for (const struct config_node *other = reader.config->nodes; other < node; other++) {
+        if (strcmp(other->name, node->name) == 0)
+            error(line_of(section, BEGIN), "node %.40s is given twice: expected once", node->name);
         if (same_address(node, other))
             node_error("address", "expected another than that of node \"%s\"", other->name);
+    }
     if (line_of(section, "user") && !line_of(section, "password"))
         node_error("user", "expected a password as well, or only a password");
     check_tls(section, node);
@@ -412,11 +386,16 @@ static void check_rule(cfg_t *section, struct policy_rule *rule) {
 
     rule->line = (unsigned) line_of(section, BEGIN);
     complete_rule(section, &rule->terms);
+    for (const struct policy_rule *other = config->rules; other < rule; other++)
+        if (other->n_users + other->n_groups + other->n_units == 0 &&
+            strcmp(other->pattern, rule->pattern) == 0)
+            error(rule->line,
+                  "rule %.40s is given twice: expected once, or users, groups or units in the first",
+                  rule->pattern);
     check_at_most(max_line, "max_ttl", terms->max_ttl_ms, "the agent's max_ttl", config->max_ttl_ms);
-    check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms, "the agent's max_ttl", config->max_ttl_ms);
-    if (max_line > 0)
-        check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms, "the rule's max_ttl",
-                      terms->max_ttl_ms);
+    check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms,
+                  max_line > 0 ? "the rule's max_ttl" : "the agent's max_ttl",
+                  max_line > 0 ? terms->max_ttl_ms : config->max_ttl_ms);
     if (terms->legacy_setnx && config->n_nodes != 1)
         error(line_of(section, "legacy_setnx"),
               "legacy_setnx = yes: expected exactly one node, as such clients use one server");
