@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import time
 
 import lab
 from tap import begins, equal, main, note, ok, skip, within
@@ -446,6 +447,38 @@ def test_script_flush_and_restart():
     agent.terminate()
 
 
+class Forgetful(lab.FakeNode):
+    """Has no scripts for the first call, which it answers with the second: by then another agent has loaded
+    them."""
+
+    def __init__(self):
+        self.seen = []
+        super().__init__("forgetful")
+
+    def _reply(self, word, items):
+        if word != b"EVALSHA":
+            return super()._reply(word, items)
+        self.seen.append(items)
+        released = b"*0\r\n"
+        if len(self.seen) <= 2:
+            return b"-NOSCRIPT No matching script.\r\n" + released if len(self.seen) == 2 else None
+        return released if items[1] == self.seen[1][1] else b"*1\r\n:%d\r\n" % (time.time() * 1e6)
+
+
+def test_scripts_of_another_agent():
+    node = Forgetful()
+    agent = lab.Agent([node], lab.UNHURRIED, keepers=1)
+    client = agent.client()
+    client.send("ACQUIRE", "early")
+    lab.wait_for(lambda: len(node.seen) == 1, what="the acquisition")
+    client.close()
+    lab.wait_for(lambda: len(node.seen) >= 2, what="the release")
+    equal(acquire_and_release(agent.client(), "later"), "granted", "the scripts are loaded again")
+    equal([b"early" in items for items in node.seen], [True, True, False, False],
+          "a request without scripts is not repeated behind a later one that was executed")
+    agent.terminate()
+
+
 def test_even_and_single():
     nodes = lab.nodes(4)
     agent = lab.Agent(nodes, lab.UNHURRIED)
@@ -536,5 +569,6 @@ main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_l
      test_real_refusals, test_refused_writes, test_wrong_servers, test_facts_under_way,
      test_evictions_under_way, test_round_trips, test_foreign_type,
      test_leader_with_silent_node, test_foreign_writes,
-     test_script_flush_and_restart, test_name_with_two_addresses,
+     test_script_flush_and_restart, test_scripts_of_another_agent,
+     test_name_with_two_addresses,
      test_even_and_single, test_passwords, test_late_start)

@@ -137,6 +137,18 @@ static void note_round_trip(struct redis *redis, const struct pending_call *call
     latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
 }
 
+/* Calls to repeat are the first ones. */
+static void drop_held(struct redis *redis, bool only_repeated) {
+    struct list *first;
+
+    while ((first = list_first(&redis->held))) {
+        struct pending_call *call = list_entry(first, struct pending_call, link);
+        if (only_repeated && !call->repeated)
+            return;
+        answer(redis, call, NULL);
+    }
+}
+
 static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata) {
     struct pending_call *call = privdata;
     struct redis *redis = call->redis;
@@ -149,16 +161,17 @@ static void on_call_reply(redisAsyncContext *context, void *reply, void *privdat
         reload_scripts(redis);
         return;
     }
+    /* Others have loaded the scripts first. A repetition of earlier calls would come behind this one, such
+     * as behind the release of the same key. */
+    if (reply && redis->reloading)
+        drop_held(redis, true);
     if (reply)
         note_round_trip(redis, call);
     answer(redis, call, reply);
 }
 
 void redis_call_drop_held(struct redis *redis) {
-    struct list *first;
-
-    while ((first = list_first(&redis->held)))
-        answer(redis, list_entry(first, struct pending_call, link), NULL);
+    drop_held(redis, false);
 }
 
 int redis_send(struct redis *redis, const struct redis_call *shared, const struct evalsha_item *own,

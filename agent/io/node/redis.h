@@ -55,7 +55,8 @@ struct redis_callbacks {
     /* The state changed. `reason` is for people, "" when ready; valid during the call. */
     void (*on_state)(void *userdata, struct redis *redis, enum redis_state state, const char *reason);
     /* The answer to one redis_send(). `reply` is NULL when the connection broke before the answer: the call
-     * may or may not have been executed. NOSCRIPT never shows: the call was repeated. */
+     * may or may not have been executed. After NOSCRIPT the call is repeated once, and NOSCRIPT shows only
+     * if that meets it again. `reply` is also NULL when a later call was executed before the repetition. */
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
     /* redis_server_info() of a ready server is new. */
     void (*on_server_info)(void *userdata, struct redis *redis);
