@@ -260,6 +260,31 @@ def test_twins():
     agent.terminate()
 
 
+def test_twin_alone():
+    """The name that votes loses its connection, then leads to another server."""
+    nodes = lab.nodes(3)
+    twins = {name: lab.Proxy(nodes[0]) for name in "ab"}
+    agent = lab.Agent([*(Named(twins[name], name) for name in "ab"), Named(nodes[1], "c")], lab.UNHURRIED,
+                      keepers=1)
+    agent.wait_voting(2)
+    client, grant = hold(agent, "kept")
+    voter, other = ("a", "b") if agent.node_states()["a"]["state"] == "voting" else ("b", "a")
+    twins[voter].cut()
+    lab.wait_for(lambda: twins[voter].connections, what="the next connection of node " + voter)
+    agent.wait_voting(2)
+    states = agent.node_states()
+    equal((states[voter]["state"], states[other]["state"]), ("voting", "failed"),
+          "after a reconnect the server votes by the same name")
+    ok("same server" in states[other]["reason"] and client.call("CHECK", grant["id"]) > 0,
+       "the other name does not take its place, under which its epoch would be another fleet's")
+    nodes[0].kill()
+    twins[voter].node = nodes[2]
+    nodes[0].start()
+    agent.wait_voting(3)
+    ok(client.call("CHECK", grant["id"]) > 0, "names that lead to two servers both vote")
+    agent.terminate()
+
+
 # --- settings ---
 
 # What the second agent has differently; what NODES, `redlock nodes` and the log of either agent show of it;
@@ -345,5 +370,5 @@ def test_versions():
 
 main(test_fresh_agent_reaches_less, test_idle_agent, test_longer_max_ttl_votes_at_once,
      test_quarantine_of_one, test_overlapping_sets, test_shared_node_restarts_with_its_data,
-     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_unlike_settings,
-     test_versions)
+     test_one_node_replaced, test_same_name_elsewhere, test_sets_change, test_twins, test_twin_alone,
+     test_unlike_settings, test_versions)

@@ -8,40 +8,55 @@ void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *cons
     *duplicates = (struct duplicate_nodes){.nodes = nodes, .n = n};
 }
 
-/* Another node with the process of this one, which is not rejected. */
+static bool is_ready(const struct duplicate_nodes *duplicates, unsigned node) {
+    return duplicates->nodes[node] && redis_state(duplicates->nodes[node]) == REDIS_READY;
+}
+
+static bool is_rejected(const struct duplicate_nodes *duplicates, unsigned node) {
+    return duplicates->rejected & node_set_of(node);
+}
+
+static bool have_one_process(const struct duplicate_nodes *duplicates, unsigned a, unsigned b) {
+    return strcmp(redis_server_info(duplicates->nodes[a])->run_id,
+                  redis_server_info(duplicates->nodes[b])->run_id) == 0;
+}
+
+/* Another node that votes with the process of this one, or that may be ready with it soon. */
 static bool find(const struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
-    const char *run_id = redis_server_info(duplicates->nodes[node])->run_id;
+    unsigned former = duplicates->votes_as[node];
 
     for (unsigned i = 0; i < duplicates->n; i++) {
-        const struct redis *other = duplicates->nodes[i];
-        if (i == node || !other || redis_state(other) != REDIS_READY ||
-            (duplicates->rejected & node_set_of(i)) || strcmp(redis_server_info(other)->run_id, run_id) != 0)
+        if (i == node || !is_ready(duplicates, i) || is_rejected(duplicates, i) ||
+            !have_one_process(duplicates, node, i))
             continue;
         *ret = i;
         return true;
     }
-    return false;
+    if (!is_rejected(duplicates, node) ||
+        (is_ready(duplicates, former) && !have_one_process(duplicates, node, former)))
+        return false;
+    *ret = former;
+    return true;
 }
 
 bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret) {
     bool is_duplicate = find(duplicates, node, ret);
 
-    if (is_duplicate)
+    duplicates->rejected &= (node_set) ~node_set_of(node);
+    if (is_duplicate) {
         duplicates->rejected |= node_set_of(node);
+        duplicates->votes_as[node] = (uint8_t) *ret;
+    }
     return is_duplicate;
 }
 
-node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node) {
-    node_set only = 0;
+node_set duplicate_nodes_part(struct duplicate_nodes *duplicates, unsigned node) {
+    node_set parted = 0;
     unsigned other;
 
-    duplicates->rejected &= (node_set) ~node_set_of(node);
-    for (unsigned i = 0; i < duplicates->n; i++) {
-        if (!(duplicates->rejected & node_set_of(i)) || find(duplicates, i, &other))
-            continue;
-        duplicates->rejected &= (node_set) ~node_set_of(i);
-        if (redis_state(duplicates->nodes[i]) == REDIS_READY)
-            only |= node_set_of(i);
-    }
-    return only;
+    for (unsigned i = 0; i < duplicates->n; i++)
+        if (i != node && is_ready(duplicates, i) && is_rejected(duplicates, i) &&
+            !duplicate_nodes_reject(duplicates, i, &other))
+            parted |= node_set_of(i);
+    return parted;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/node-set.h"
 
@@ -10,14 +11,17 @@ struct redis;
 struct duplicate_nodes {
     struct redis *const *nodes;
     unsigned n;
-    node_set rejected; /* votes as another node does */
+    node_set rejected;           /* votes as another node does */
+    uint8_t votes_as[NODES_MAX]; /* of a rejected node: that other one */
 };
 
 /* `nodes`: the connections, which must outlive it; NULL: not made yet. */
 void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *const *nodes, unsigned n);
 
-/* The node is ready. True: it is the server of node *ret, and rejected. */
+/* The node is ready. True: it is the server of node *ret, and rejected. It stays rejected, also across
+ * connections of both, until both are ready with different processes: the server's epoch has the name of
+ * *ret, and would look like another fleet's under this one. */
 bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
 
-/* The node is not ready. Returns rejected nodes that are ready, and now the only ones of their servers. */
-node_set duplicate_nodes_gone(struct duplicate_nodes *duplicates, unsigned node);
+/* Then: returns rejected nodes that are ready, and no longer the server of this one, nor of others. */
+node_set duplicate_nodes_part(struct duplicate_nodes *duplicates, unsigned node);

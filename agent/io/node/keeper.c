@@ -309,24 +309,30 @@ static void node_is_ready(struct keeper *keeper, unsigned node) {
 
 static void report_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
     char reason[NODE_TROUBLE_BYTES];
+    bool present = redis_state(keeper->nodes[other]) == REDIS_READY;
 
     (void) snprintf(reason, sizeof(reason),
-                    "is the same server as node %s, which votes alone: give each node its own server",
-                    keeper->node_names[other]);
+                    "%s the same server as node %s, which votes alone: give each node its own server",
+                    present ? "is" : "was", keeper->node_names[other]);
     node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }
 
-static void node_is_not_ready(struct keeper *keeper, unsigned node, instant_ns now_ns) {
-    node_set only = duplicate_nodes_gone(&keeper->duplicates, node);
+static void judge_twins(struct keeper *keeper, unsigned node, instant_ns now_ns) {
+    unsigned other;
 
+    if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
+        report_duplicate(keeper, node, other, now_ns);
+    else
+        node_trust_ready(&keeper->shard, node, now_ns);
+    node_set parted = duplicate_nodes_part(&keeper->duplicates, node);
     for (unsigned i = 0; i < keeper->config.config->n_nodes; i++)
-        if (only & node_set_of(i))
+        if (parted & node_set_of(i))
             node_trust_ready(&keeper->shard, i, now_ns);
 }
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
     struct keeper *keeper = userdata;
-    unsigned node = redis_index(redis), other;
+    unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
 
     if (state == REDIS_READY)
@@ -344,14 +350,9 @@ static void on_node_state(void *userdata, struct redis *redis, enum redis_state 
         node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
         break;
     case REDIS_READY:
-        if (duplicate_nodes_reject(&keeper->duplicates, node, &other))
-            report_duplicate(keeper, node, other, now_ns);
-        else
-            node_trust_ready(&keeper->shard, node, now_ns);
+        judge_twins(keeper, node, now_ns);
         break;
     }
-    if (state != REDIS_READY)
-        node_is_not_ready(keeper, node, now_ns);
 }
 
 static void on_node_probe(void *userdata, struct redis *redis, const struct probe *probe) {
