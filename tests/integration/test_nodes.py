@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import threading
 import time
 
 import lab
@@ -543,7 +544,8 @@ def test_late_start():
 
 
 def test_name_with_two_addresses():
-    """As localhost is in many a hosts(5), while the server listens at one of them."""
+    """As localhost is in many a hosts(5), while the server listens at one of them; then something else does
+    at the other."""
     if os.geteuid() != 0:
         skip("a name with two addresses", "only root may mount another /etc/hosts")
         return
@@ -552,11 +554,30 @@ def test_name_with_two_addresses():
     with open(hosts, "w") as file:
         file.write("127.0.0.1 both\n127.0.0.2 both\n")
     there = Named("a", "both:%d" % node.port)
-    agent = lab.Agent([there], prefix=["unshare", "-m", "sh", "-c",
-                                       'mount --bind "$0" /etc/hosts && exec "$@"', hosts])
-    agent.wait_voting(1)
-    equal(agent.node_states()["a"]["state"], "voting", "the agent connects to the address that answers")
-    agent.terminate()
+
+    def votes(what):
+        agent = lab.Agent([there], prefix=["unshare", "-m", "sh", "-c",
+                                           'mount --bind "$0" /etc/hosts && exec "$@"', hosts])
+        agent.wait_voting(1)
+        equal(agent.node_states()["a"]["state"], "voting", what)
+        agent.terminate()
+
+    votes("the agent connects to the address that answers")
+    with socket.socket() as hanging_up:
+        hanging_up.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        hanging_up.bind(("127.0.0.1", node.port))
+        hanging_up.listen()
+        threading.Thread(target=hang_up_all, args=(hanging_up,), daemon=True).start()
+        votes("also if another one accepts connections, and closes them")
+        lab.hang_up(hanging_up)
+
+
+def hang_up_all(listening):
+    try:
+        while True:
+            listening.accept()[0].close()
+    except OSError:
+        pass
 
 
 class Named:

@@ -27,7 +27,7 @@ struct redis {
     redisAsyncContext *context; /* NULL while there is none */
     sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
-    uint8_t place;   /* among the addresses of the host name: the next one after each failure to connect */
+    uint8_t place;   /* among the addresses of the host name: the next one after each without an answer */
     struct tls *tls; /* NULL until the first connection with TLS */
     bool answered;   /* the server has, on this connection */
     bool closing;    /* no more callbacks */

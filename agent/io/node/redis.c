@@ -208,6 +208,8 @@ static void on_disconnect(const redisAsyncContext *context, int status) {
                         silence_hint(redis, true));
     redis->failure[0] = '\0';
     redis->context = NULL;
+    if (!redis->answered)
+        redis->place++;
     pipeline_drop(&redis->pipeline);
     redis_call_drop_held(redis);
     retry_later(redis, reason);
