@@ -232,6 +232,29 @@ def test_wrong_password():
     agent.terminate()
 
 
+def publisher():
+    """Takes a right to messages and gives it back, at the pace of the caller."""
+    node = lab.Node("b")
+    allow(node, documented())
+    agent = lab.Agent([node], CONFIG, node_config=LOGIN)
+    agent.bless_all()
+    node.call("SET", "waited for", "a foreign value")
+    waiter = lab.wait_at(agent, "waited for")
+    lab.wait_for(lambda: listeners(node), what="the subscription")
+    node.call("ACL", "SETUSER", "redlockd", "-publish")
+    yield
+    lab.wait_for(lambda: not listeners(node), 20, "the subscription's end")
+    lab.wait_for(lambda: "+publish" in agent.log_text(), 20, "the log's line")
+    equal(agent.status()["voting"], 1, "without +publish the node votes, and waiters poll")
+    node.call("ACL", "SETUSER", "redlockd", "+publish")
+    yield
+    lab.wait_for(lambda: listeners(node), 20, "the next subscription")
+    ok(True, "with the right again they wait for messages")
+    waiter.close()
+    agent.terminate()
+    yield
+
+
 def test_taken_right():
     """A right that is taken while the agent is connected."""
     nodes = lab.nodes(1)
@@ -242,13 +265,17 @@ def test_taken_right():
     client = agent.client(3)
     held = client.acquire("held", "WAIT", 5000)
     nodes[0].call("ACL", "SETUSER", "redlockd", "-rename")
+    publishing = publisher()
+    next(publishing)
     agent.wait_node("a", "failed", "+rename", seconds=20)
     extensions = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, 20, "extensions")
     ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [],
        "leases are extended without a right that extensions don't need")
+    next(publishing)
     nodes[0].call("ACL", "SETUSER", "redlockd", "+rename")
     agent.wait_voting(1, 20)
+    next(publishing)
     client.close()
     nodes[0].call("ACL", "SETUSER", "redlockd", "-pexpire")
     agent.wait_node("a", reason="+pexpire", seconds=20)

@@ -276,6 +276,7 @@ int main(void) {
     static const struct redis_callbacks callbacks = {.on_state = on_state,
                                                      .on_reply = on_reply,
                                                      .on_server_info = on_server_info,
+                                                     .on_rights = on_server_info,
                                                      .on_inspect = on_inspect};
     static char nothing[] = "", host[] = "host", node_names[NODES][8], paths[NODES][64];
     pthread_t threads[NODES];

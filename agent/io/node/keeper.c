@@ -296,15 +296,19 @@ static bool commands_wait(void *userdata, bool sleeping) {
 
 /* --- the nodes --- */
 
-static void node_is_ready(struct keeper *keeper, unsigned node) {
+static void subscribe_or_poll(struct keeper *keeper, unsigned node) {
     const struct redis *redis = keeper->nodes[node];
     const struct user_rights *rights = redis_rights(redis);
 
-    batcher_node_ready(keeper->batcher, node);
     if (rights->listen)
         subscriber_node_ready(keeper->subscriber, node, redis);
     else if (rights->missing[0] != '\0')
         node_log_missing_rights(&keeper->log, node, rights->missing);
+}
+
+static void node_is_ready(struct keeper *keeper, unsigned node) {
+    batcher_node_ready(keeper->batcher, node);
+    subscribe_or_poll(keeper, node);
 }
 
 static void report_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
@@ -384,6 +388,14 @@ static void on_node_info(void *userdata, struct redis *redis) {
         node_trust_refuses(&keeper->shard, redis_index(redis), refusal, clock_now_ns());
 }
 
+/* A new subscription has what its greeting asks for. */
+static void on_node_rights(void *userdata, struct redis *redis) {
+    struct keeper *keeper = userdata;
+
+    subscriber_node_gone(keeper->subscriber, redis_index(redis));
+    subscribe_or_poll(keeper, redis_index(redis));
+}
+
 /* All nodes are inspected in one turn, so that an idle keeper sleeps until the next. */
 static void on_node_inspect(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
@@ -404,6 +416,7 @@ static int set_up(struct keeper *keeper) {
                                                      .on_probe = on_node_probe,
                                                      .on_reply = on_node_reply,
                                                      .on_server_info = on_node_info,
+                                                     .on_rights = on_node_rights,
                                                      .on_inspect = on_node_inspect};
     const struct config *config = keeper->config.config;
 

@@ -52,6 +52,14 @@ static void on_load_reply(redisAsyncContext *context, void *data, void *privdata
     }
 }
 
+static void read_rights(struct redis *redis, const char *answer) {
+    const struct user_rights before = redis->rights;
+
+    user_rights_read(&redis->rights, answer);
+    if (redis->state == REDIS_READY && !user_rights_equal(&before, &redis->rights))
+        redis->callbacks.on_rights(redis->userdata, redis);
+}
+
 /* Other errors than NOPERM are usually met, and reported, by the commands that follow. If the node gets
  * ready all the same, the log has the error. */
 static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
@@ -62,7 +70,7 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
     if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
     if (reply->type == REDIS_REPLY_STATUS)
-        user_rights_read(&redis->rights, reply->str);
+        read_rights(redis, reply->str);
     else if (reply->type != REDIS_REPLY_ERROR)
         redis_give_up(redis, REDIS_MISFIT);
     else if (redis->state != REDIS_UNFIT && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0)
@@ -71,8 +79,8 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
         user_rights_unknown(&redis->rights, reply->str);
 }
 
-/* An operator may take a right from a user that is connected: then the node is shown as failed. The
- * connection stays: the other rights may be enough to extend leases. */
+/* An operator may change the rights of a user that is connected. The connection stays: without a right that
+ * a vote needs the node is shown as failed, and the others may be enough to extend leases. */
 static void on_rights_again(redisAsyncContext *context, void *data, void *privdata) {
     struct redis *redis = privdata;
     const redisReply *reply = data;
@@ -82,6 +90,8 @@ static void on_rights_again(redisAsyncContext *context, void *data, void *privda
         return;
     bool lacks = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
     (void) snprintf(redis->taken_rights, sizeof(redis->taken_rights), "%s", lacks ? reply->str : "");
+    if (reply->type == REDIS_REPLY_STATUS)
+        read_rights(redis, reply->str);
 }
 
 static int ask_rights(struct redis *redis, redisCallbackFn *on_reply) {

@@ -60,6 +60,8 @@ struct redis_callbacks {
     void (*on_reply)(void *userdata, struct redis *redis, void *tag, redisReply *reply);
     /* redis_server_info() of a ready server is new. */
     void (*on_server_info)(void *userdata, struct redis *redis);
+    /* redis_rights() of a ready server have changed. */
+    void (*on_rights)(void *userdata, struct redis *redis);
     /* An inspection begins: others, and probes due soon, can go along in the same turn. */
     void (*on_inspect)(void *userdata, struct redis *redis);
 };
@@ -120,7 +122,7 @@ void redis_cut(struct redis *redis, const char *reason);
 /* As of the last INFO. Valid as long as the object. */
 const struct server_info *redis_server_info(const struct redis *redis);
 
-/* As of the last connection. */
+/* As of the last inspection in which the user had all the rights that a vote needs. */
 const struct user_rights *redis_rights(const struct redis *redis);
 
 /* The user's rights that were taken since the connection, as the server's error; "": none. As of the last

@@ -3,6 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+bool user_rights_equal(const struct user_rights *a, const struct user_rights *b) {
+    return a->listen == b->listen && a->keyspace == b->keyspace && a->config == b->config &&
+           strcmp(a->missing, b->missing) == 0;
+}
+
 void user_rights_read(struct user_rights *rights, const char *answer) {
     static const char poll[] = "POLL ";
     bool polls = strncmp(answer, poll, strlen(poll)) == 0;

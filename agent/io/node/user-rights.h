@@ -11,6 +11,8 @@ struct user_rights {
     char missing[120]; /* without `listen`: why, such as "its user lacks +publish" */
 };
 
+bool user_rights_equal(const struct user_rights *a, const struct user_rights *b);
+
 void user_rights_read(struct user_rights *rights, const char *answer);
 
 /* The server answered by this error: the optional rights count as missing. */
