@@ -300,6 +300,27 @@ def test_renewal():
     equal(agent.terminate(), 0, "the agent exits with 0")
 
 
+def test_files_break_before_the_node_is_there():
+    shutil.copy(at("ours.crt"), at("early.crt"))
+    node = TlsNode("a")
+    node.kill()
+    agent = lab.Agent([node], lab.UNHURRIED, keepers=1,
+                      node_config='tls = yes tls_ca = "%s"' % at("early.crt"))
+    agent.wait_node("a", reason="efused")
+    with open(at("early.crt"), "w") as file:
+        file.write("not a certificate\n")
+    node.start()
+    agent.wait_voting(1)
+    ok("tls_ca has changed" in agent.log_text(), "the file as it was at the start is in use: %s" %
+       agent.node_states()["a"]["state"])
+    node.call("SET", "foreign", "value")
+    waiter = lab.wait_at(agent, "foreign")
+    lab.wait_for(lambda: channels(node) > 0, what="the subscription")
+    ok(True, "also for messages")
+    waiter.close()
+    agent.terminate()
+
+
 def tests():
     plain = [test_plain_beside_tls]
     if shutil.which("openssl") is None:
@@ -307,7 +328,8 @@ def tests():
     make_all()
     if built_with_tls():
         return plain + [test_it_works, test_wake_up, test_certificates, test_client_certificates,
-                        test_tls_to_plain, test_silence, test_unasked, test_renewal]
+                        test_tls_to_plain, test_silence, test_unasked, test_renewal,
+                        test_files_break_before_the_node_is_there]
     return plain + [lambda: skip("TLS", "this build has no TLS: hiredis_ssl needs hiredis 1.0 or later")]
 
 

@@ -11,7 +11,7 @@
 
 #include "io/node/tls.h"
 
-enum { AUTH_BYTES_MAX = 96 /* but for user and password */ };
+enum { AUTH_BYTES_MAX = 96 /* but for user and password */, REASON_BYTES = 128 };
 
 void handshake_set_options(int fd) {
     const int one = 1;
@@ -22,10 +22,21 @@ void handshake_set_options(int fd) {
     (void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
 }
 
+int handshake_load_tls(const struct config_node *node, struct tls **tls, char *reason, size_t size) {
+    char why[REASON_BYTES];
+    const char *option;
+
+    if (!node->tls || *tls)
+        return 0;
+    int r = tls_new(node, &option, why, sizeof(why), tls);
+    if (r < 0)
+        (void) snprintf(reason, size, "%s: %s", option, why);
+    return r;
+}
+
 int handshake_tls(const struct config_node *node, struct tls **tls, struct redisContext *context,
                   char *reason, size_t size) {
-    const char *option;
-    int r = *tls ? 0 : tls_new(node, &option, reason, size, tls);
+    int r = handshake_load_tls(node, tls, reason, size);
 
     return r < 0 ? r : tls_begin(*tls, context, reason, size);
 }

@@ -10,7 +10,11 @@ struct tls;
 
 void handshake_set_options(int fd);
 
-/* Begins TLS on a connection. *tls is created the first time, and serves the successive connections of one
+/* Loads the files for TLS, if the node has TLS and *tls is NULL. To be called early, too: they may be
+ * damaged later. 0, or a negative errno and the reason. */
+int handshake_load_tls(const struct config_node *node, struct tls **tls, char *reason, size_t size);
+
+/* Begins TLS on a connection. *tls is loaded if it is NULL, and serves the successive connections of one
  * owner. 0, or a negative errno and the reason. */
 int handshake_tls(const struct config_node *node, struct tls **tls, struct redisContext *context,
                   char *reason, size_t size);

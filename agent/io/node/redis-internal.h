@@ -28,7 +28,7 @@ struct redis {
     sd_event_source *timer;     /* the end of connecting, probing or backing off, the next INFO or its end */
     struct resolve *resolve;
     uint8_t place;   /* among the addresses of the host name: the next one after each without an answer */
-    struct tls *tls; /* NULL until the first connection with TLS */
+    struct tls *tls; /* NULL without TLS, and while its files have never been loaded */
     bool answered;   /* the server has, on this connection */
     bool closing;    /* no more callbacks */
     bool starved;    /* no memory for a command: redis_flush() ends the connection */

@@ -282,6 +282,10 @@ static void on_resolved(void *userdata, const char *address, const char *error) 
 }
 
 static void connect_now(struct redis *redis) {
+    char reason[REDIS_REASON_BYTES];
+
+    /* Where this fails, on_connect() tries again, and reports it. */
+    (void) handshake_load_tls(redis->node, &redis->tls, reason, sizeof(reason));
     if (redis->node->unix_path) {
         take_context(redis, redisAsyncConnectUnix(redis->node->unix_path));
         return;
@@ -416,6 +420,10 @@ const struct user_rights *redis_rights(const struct redis *redis) {
 
 const char *redis_taken_rights(const struct redis *redis) {
     return redis->taken_rights;
+}
+
+const struct tls *redis_tls(const struct redis *redis) {
+    return redis->tls;
 }
 
 bool redis_peer(const struct redis *redis, char *address, size_t size) {

@@ -48,6 +48,7 @@ struct blessing;
 struct amendment;
 struct fleet;
 struct probe;
+struct tls;
 
 struct redis_callbacks {
     /* The answer to redis_probe(), redis_bless() or redis_amend(); none after the connection broke. */
@@ -128,6 +129,9 @@ const struct user_rights *redis_rights(const struct redis *redis);
 /* The user's rights that were taken since the connection, as the server's error; "": none. As of the last
  * INFO. */
 const char *redis_taken_rights(const struct redis *redis);
+
+/* TLS of the connections; NULL: none yet. */
+const struct tls *redis_tls(const struct redis *redis);
 
 /* The numeric address of the server behind the connection; false without a connection. A host name may
  * resolve to several servers. */

@@ -534,6 +534,8 @@ void subscription_open(struct subscription *subscription, const struct redis *re
     if (!subscription->config_node->unix_path &&
         !redis_peer(redis, subscription->address, sizeof(subscription->address)))
         return;
+    if (!subscription->tls && redis_tls(redis))
+        subscription->tls = tls_share(redis_tls(redis));
     subscription->may_keyspace = rights->keyspace;
     subscription->may_config = rights->config;
     subscription->failures = 0;

@@ -19,6 +19,11 @@ int tls_new(const struct config_node *node, const char **ret_option, char *reaso
     return -EINVAL;
 }
 
+struct tls *tls_share(const struct tls *tls) {
+    (void) tls;
+    return NULL;
+}
+
 struct tls *tls_free(struct tls *tls) {
     (void) tls;
     return NULL;

@@ -124,6 +124,18 @@ int tls_new(const struct config_node *node, const char **ret_option, char *reaso
     return 0;
 }
 
+struct tls *tls_share(const struct tls *tls) {
+    struct tls *other = calloc(1, sizeof(*other));
+
+    if (!other)
+        return NULL;
+    other->node = tls->node;
+    other->stamp = tls->stamp;
+    other->settings = tls->settings;
+    (void) SSL_CTX_up_ref(other->settings);
+    return other;
+}
+
 struct tls *tls_free(struct tls *tls) {
     if (!tls)
         return NULL;

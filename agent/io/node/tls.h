@@ -21,6 +21,10 @@ bool tls_built_in(void);
 int tls_new(const struct config_node *node, const char **ret_option, char *reason, size_t size,
             struct tls **ret);
 
+/* For another owner in the same thread: with the same files, which are not loaded again. NULL without
+ * memory. */
+struct tls *tls_share(const struct tls *tls);
+
 /* NULL is fine. Returns NULL. */
 struct tls *tls_free(struct tls *tls);
 
