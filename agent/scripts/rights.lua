@@ -11,14 +11,15 @@ local function may(...)
 end
 local key = KEYS[1]
 local commands = {
-  {'EVALSHA', '', 0}, {'TIME'}, {'INFO', 'server'}, {'GET', key}, {'SET', key, '1', 'NX', 'PX', 1},
-  {'DEL', key}, {'PEXPIRE', key, 1}, {'PTTL', key}, {'TYPE', key}, {'HGET', key, '1'},
-  {'HSET', key, '1', '1'}, {'HMGET', key, '1'}, {'RENAME', key, key}, {'UNLINK', key},
+  {'EVALSHA', '', 0}, {'SCRIPT', 'LOAD', ''}, {'TIME'}, {'INFO', 'server'}, {'GET', key},
+  {'SET', key, '1', 'NX', 'PX', 1}, {'DEL', key}, {'PEXPIRE', key, 1}, {'PTTL', key}, {'TYPE', key},
+  {'HGET', key, '1'}, {'HSET', key, '1', '1'}, {'HMGET', key, '1'}, {'RENAME', key, key}, {'UNLINK', key},
 }
 local missing = {}
 for _, command in ipairs(commands) do
   if not may(unpack(command)) then
-    missing[#missing + 1] = '+' .. string.lower(command[1])
+    local name = string.lower(command[1])
+    missing[#missing + 1] = '+' .. (name == 'script' and 'script|load' or name)
   end
 end
 if #missing > 0 then

@@ -232,8 +232,8 @@ def test_wrong_password():
     agent.terminate()
 
 
-def publisher():
-    """Takes a right to messages and gives it back, at the pace of the caller."""
+def taker():
+    """Takes a right to messages, gives it back, and takes that to load scripts: a step for each next()."""
     node = lab.Node("b")
     allow(node, documented())
     agent = lab.Agent([node], CONFIG, node_config=LOGIN)
@@ -251,6 +251,10 @@ def publisher():
     lab.wait_for(lambda: listeners(node), 20, "the next subscription")
     ok(True, "with the right again they wait for messages")
     waiter.close()
+    node.call("ACL", "SETUSER", "redlockd", "-script|load")
+    yield
+    agent.wait_node("b", "failed", "+script|load", seconds=20)
+    ok(True, "the right to load scripts shows before scripts are lost")
     agent.terminate()
     yield
 
@@ -265,20 +269,21 @@ def test_taken_right():
     client = agent.client(3)
     held = client.acquire("held", "WAIT", 5000)
     nodes[0].call("ACL", "SETUSER", "redlockd", "-rename")
-    publishing = publisher()
-    next(publishing)
+    others = taker()
+    next(others)
     agent.wait_node("a", "failed", "+rename", seconds=20)
     extensions = agent.status()["extensions"]
     lab.wait_for(lambda: agent.status()["extensions"] >= extensions + 3, 20, "extensions")
     ok(client.call("CHECK", held["id"]) > 0 and client.pushes == [],
        "leases are extended without a right that extensions don't need")
-    next(publishing)
+    next(others)
     nodes[0].call("ACL", "SETUSER", "redlockd", "+rename")
     agent.wait_voting(1, 20)
-    next(publishing)
+    next(others)
     client.close()
     nodes[0].call("ACL", "SETUSER", "redlockd", "-pexpire")
     agent.wait_node("a", reason="+pexpire", seconds=20)
+    next(others)
     equal(agent.status()["voting"], 0, "the node does not vote, and NODES names the right")
     nodes[0].call("ACL", "SETUSER", "redlockd", "+pexpire")
     agent.wait_voting(1, 20)
