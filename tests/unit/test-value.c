@@ -84,6 +84,17 @@ static void test_values(void) {
     refuses("group number too large", NODE "socket { group = \"4294967295\" }", "2: name of a group");
 }
 
+static void test_link_local(void) {
+    _cleanup_(cleanup_config) struct config *config =
+        accepts("two interfaces",
+                "node a { address = \"[FE80:0::1%enP2p1s0]:1\" }\n"
+                "node b { address = \"[fe80::1%enp2p1s0]:1\" }\nnode c { address = x }",
+                "");
+
+    if (config)
+        is_string(config->nodes[0].host, "fe80::1%enP2p1s0", "the name of an interface keeps its case");
+}
+
 static void test_nodes(void) {
     char many[2048] = "", output[128];
     size_t length = 0;
@@ -186,6 +197,7 @@ int main(void) {
     config_harness_begin(directory);
     test_values();
     test_nodes();
+    test_link_local();
     test_tls();
     config_harness_end(directory);
     return done_testing();

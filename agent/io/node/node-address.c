@@ -33,8 +33,10 @@ const char *node_address_read(const char *text, struct node_address *ret) {
     if (length == 0 || length > NODE_ADDRESS_HOST_BYTES_MAX || strchr(text, '/') ||
         (*after && *after != ':'))
         return "\"host:port\", \"[::1]:port\" or \"unix:/path\"";
-    for (size_t i = 0; i <= length; i++)
-        host[i] = i < length ? (char) tolower(text[bracket + i]) : 0;
+    memcpy(host, text + bracket, length);
+    host[length] = 0;
+    for (char *at = host; *at && *at != '%'; at++) /* interfaces differ by case */
+        *at = (char) tolower(*at);
     if (bracket ? after[-1] != ']' || !normalize_ipv6(host) : *after && strchr(after + 1, ':'))
         return "an IPv6 address in brackets, such as \"[::1]:6379\"";
     if (!bracket && host[strspn(host, NODE_ADDRESS_LETTERS)])

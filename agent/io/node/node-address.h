@@ -9,7 +9,8 @@ enum { NODE_ADDRESS_HOST_BYTES_MAX = 253 /* a host name in the DNS */, NODE_ADDR
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ._-" /* of a host */
 
 struct node_address {
-    char host[NODE_ADDRESS_HOST_BYTES_MAX + 1]; /* in lower case, IPv6 as inet_ntop(3) writes it */
+    /* In lower case but for "%interface", IPv6 as inet_ntop(3) writes it. */
+    char host[NODE_ADDRESS_HOST_BYTES_MAX + 1];
     uint16_t port;
 };
 
