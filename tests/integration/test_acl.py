@@ -255,6 +255,11 @@ def taker():
     yield
     agent.wait_node("b", "failed", "+script|load", seconds=20)
     ok(True, "the right to load scripts shows before scripts are lost")
+    client = agent.client(3)
+    held = client.acquire("held beside", "TTL", 4000)
+    node.call("ACL", "SETUSER", "redlockd", "-info")
+    yield
+    equal(client.push("at-risk", 20)[1], held["id"], "without a right to examine it a node extends nothing")
     agent.terminate()
     yield
 
@@ -287,6 +292,7 @@ def test_taken_right():
     equal(agent.status()["voting"], 0, "the node does not vote, and NODES names the right")
     nodes[0].call("ACL", "SETUSER", "redlockd", "+pexpire")
     agent.wait_voting(1, 20)
+    next(others)
     ok(True, "until the user has it again")
     agent.terminate()
 
