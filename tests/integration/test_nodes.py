@@ -572,6 +572,23 @@ def test_name_with_two_addresses():
         lab.hang_up(hanging_up)
 
 
+def test_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as local:
+            local.bind(("::1", 0))
+    except OSError as error:
+        skip("a node at [::1]", str(error))
+        return
+    node = lab.TcpNode("a", "--bind", "::1")
+    agent = lab.Agent([Named("a", "[0::1]:%d" % node.port)], lab.UNHURRIED)
+    equal(acquire_and_release(agent.client(), "six"), "granted", "a node at an IPv6 address votes")
+    node.call("SET", "six", "a foreign value")
+    lab.wait_at(agent, "six")
+    lab.wait_for(lambda: node.call("PUBSUB", "NUMSUB", "redlockd:free:six")[1], what="the subscription")
+    ok(True, "and sends messages")
+    agent.terminate()
+
+
 def hang_up_all(listening):
     try:
         while True:
@@ -591,5 +608,5 @@ main(test_minority_and_majority_down, test_silent_nodes, test_slow_nodes, test_l
      test_evictions_under_way, test_round_trips, test_foreign_type,
      test_leader_with_silent_node, test_foreign_writes,
      test_script_flush_and_restart, test_scripts_of_another_agent,
-     test_name_with_two_addresses,
+     test_name_with_two_addresses, test_ipv6,
      test_even_and_single, test_passwords, test_late_start)
