@@ -84,9 +84,9 @@ static uint32_t choose_ttl_ms(uint32_t max_ttl_ms) {
     return ttl_ms > max_ttl_ms ? max_ttl_ms : ttl_ms;
 }
 
-/* From the least to ten times the ttl. */
+/* Up to ten times the ttl. A shorter one may leave no time for a warning. */
 static uint32_t choose_max_hold_ms(uint32_t ttl_ms) {
-    return chance(50) || ttl_ms == 0 ? 2 * ttl_ms : (uint32_t) pick(TTL_MS_MIN, 10 * (int64_t) ttl_ms);
+    return chance(50) || ttl_ms == 0 ? 2 * ttl_ms : (uint32_t) pick(3 * TTL_MS_MIN, 10 * (int64_t) ttl_ms);
 }
 
 /* Two bounds on holding; 0: none. */
