@@ -62,6 +62,28 @@ static void test_granted_unreported(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a request that waited in vain leaves no key");
 }
 
+/* A grant that its client does not know leaves no cooldown. */
+static void test_unreported_cooldown(void) {
+    for (unsigned withdrawn = 0; withdrawn < 3; withdrawn++) {
+        restore_harness_begin();
+        uint64_t id = wait_for(0, "ACQUIRE job WAIT 5000 COOLDOWN 60000 ASYNC");
+        report(id, REPORT_GRANTED);
+        clear();
+        replace();
+        ok(last_command()->kind == COMMAND_SEARCH && last_command()->cooldown_until_ns > harness.now_ns,
+           "an unreported grant with a cooldown is searched for with it");
+        serve();
+        if (withdrawn == 0)
+            ask_id(0, "RELEASE", id);
+        else if (withdrawn == 1)
+            disconnect_end(&harness.sessions[0], harness.now_ns);
+        else
+            pass_ms(6000);
+        is_int(count_commands(COMMAND_RELEASE, id), 1, "withdrawn before it is found, it is released");
+        is_int(last_command()->cooldown_until_ns, 0, "without a cooldown");
+    }
+}
+
 /* The keeper's report comes when the lease ends. */
 static void report_too_late(uint64_t id) {
     const struct registry *registry = &harness.front.registry;
@@ -179,6 +201,7 @@ static void test_one_try(void) {
 int main(void) {
     test_order();
     test_granted_unreported();
+    test_unreported_cooldown();
     test_unreported_found_too_late();
     test_unreported_behind_another();
     test_unreported_beside_a_resume();

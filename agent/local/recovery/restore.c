@@ -115,6 +115,8 @@ static void start_waiting(struct registry *registry, struct request *request, in
     if (request->resume) {
         put_in_place(request);
         request_resume(registry, request, request->secrets->reported);
+        if (request->restore == RESTORE_UNREPORTED)
+            request->cooldown_until_ns = 0; /* until it is found: withdrawn before, it leaves no cooldown */
     } else {
         wait_queue_insert(request);
         request_enter(registry, request, REQUEST_QUEUED);
