@@ -85,6 +85,29 @@ static void test_cooldown(void) {
        "rule 8: no key is deleted as an orphan before the longest cooldown has ended");
 }
 
+/* The request makes its attempt anew. */
+static void test_unknown_cooldown(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job COOLDOWN 60000 ASYNC");
+    report(id, REPORT_GRANTED);
+    replace();
+    is_int(result.predecessors.from_ns, 0,
+           "keys of a grant that its client does not know may be deleted before its cooldown has ended");
+    serve();
+    ok(last_command()->kind == COMMAND_CONTEND && last_command()->request == id,
+       "so its request need not find its name taken by itself");
+    ask_id(0, "RELEASE", id);
+    is_int(last_command()->cooldown_until_ns, 0, "rejected or withdrawn, it leaves no cooldown");
+    restore_harness_begin();
+    instant_ns now_ns = harness.now_ns;
+    (void) wait_for(0, "ACQUIRE job COOLDOWN 60000 ASYNC");
+    report(last_command()->request, REPORT_GRANTED);
+    finds.torn = 1;
+    replace();
+    ok(result.predecessors.from_ns >= now_ns + 60 * NS_PER_S,
+       "rule 8: if its client may know of it, its keys are not");
+}
+
 static void test_unreported_grant(void) {
     restore_harness_begin();
     ask(0, "ACQUIRE job");
@@ -461,6 +484,7 @@ int main(void) {
     test_left_to_child();
     test_lingering();
     test_cooldown();
+    test_unknown_cooldown();
     test_unreported_grant();
     test_unreported_cooldown();
     test_resume_unreported();

@@ -99,7 +99,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     else
         ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
     ret->ask.resume = resumes ? entry->secret : NULL;
-    if (unreported)
+    if (unreported || !resumes)
         ret->ask.cooldown_until_ns = 0; /* no client knew of the lease, so no cooldown follows it */
     return true;
 }
@@ -156,9 +156,14 @@ static void leave_out(const struct recovery_past *past, const struct ledger_read
     result->left_out++;
 }
 
-/* Restored or not, its keys stay until its cooldown ends. */
-static void note_cooldown(struct recovery_result *result, const struct ledger_entry *entry) {
-    if (entry->granted != 0)
+/* Restored or not, its keys stay until its cooldown ends; those of a grant that surely no client knows do
+ * not. */
+static void note_cooldown(const struct recovery_past *past, struct recovery_result *result,
+                          const struct ledger_reader_entry_view *view) {
+    const struct ledger_entry *entry = &view->entry;
+    bool known = !view->unreported || entry->resume || !past->whole(past->userdata, entry->session);
+
+    if (entry->granted != 0 && known)
         result->lost_until_ns = instant_max(result->lost_until_ns, entry->cooldown_until_ns);
 }
 
@@ -198,7 +203,7 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
             leave_out(past, &view, now_ns, result);
             continue;
         }
-        note_cooldown(result, &view.entry);
+        note_cooldown(past, result, &view);
         take_slot(past, (uint32_t) slot, i, &view, now_ns, result);
     }
 }
