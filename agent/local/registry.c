@@ -290,7 +290,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
         wait_queue_reject(registry, request, now_ns);
         return;
     }
-    request->overdue = true;
+    request_set_overdue(request);
     request_set_due(registry, request, latest_ns);
 }
 

@@ -29,8 +29,15 @@ void request_begin_wait(struct registry *registry, struct request *request, inst
 }
 
 void request_continue_wait(struct registry *registry, struct request *request) {
-    request->overdue = request->try_once;
+    request->overdue = false;
+    if (request->try_once)
+        request_set_overdue(request);
     request_set_due(registry, request, request->wait_until_ns);
+}
+
+void request_set_overdue(struct request *request) {
+    request->overdue = true;
+    request->name->overdue = true;
 }
 
 void request_count(struct registry *registry, const struct request *request, int sign) {

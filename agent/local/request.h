@@ -166,6 +166,9 @@ void request_begin_wait(struct registry *registry, struct request *request, inst
 /* It is due at the end of its wait again. */
 void request_continue_wait(struct registry *registry, struct request *request);
 
+/* Its wait is over. */
+void request_set_overdue(struct request *request);
+
 /* Held, and nothing was due at `now_ns`: its deadline, the end of its linger, or the refresh of its keys. */
 void request_set_held_due_after(struct registry *registry, struct request *request, instant_ns now_ns);
 

@@ -199,18 +199,25 @@ bool wait_queue_knows(const struct request *request) {
     return request->resume ? request->tried : wait_queue_is_taken(request->name);
 }
 
-/* Queued requests first: when the contender leaves, the next one contends. */
+/* Queued requests first: when the contender leaves, the next one contends. A queue may have tens of
+ * thousands of requests, none of them overdue: it is not searched then. */
 void wait_queue_reject_overdue(struct registry *registry, struct name_table_entry *name, instant_ns now_ns) {
     struct request *contends = NULL;
 
+    if (!name->overdue)
+        return;
+    name->overdue = false; /* unless one stays */
     list_for_each_safe(node, &name->queue) {
         struct request *request = list_entry(node, struct request, queue_link);
-        if (!request->overdue || !wait_queue_knows(request))
+        if (!request->overdue || request->state == REQUEST_HELD)
             continue;
-        if (request->state == REQUEST_QUEUED)
+        bool knows = wait_queue_knows(request);
+        if (knows && request->state == REQUEST_QUEUED)
             wait_queue_reject(registry, request, now_ns);
-        else if (request->state == REQUEST_CONTENDING && !request->try_once && !contends)
+        else if (knows && request->state == REQUEST_CONTENDING && !request->try_once && !contends)
             contends = request;
+        else
+            name->overdue = true;
     }
     if (contends)
         wait_queue_reject(registry, contends, now_ns);
