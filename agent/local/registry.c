@@ -149,7 +149,8 @@ void registry_start(struct registry *registry, struct request *request, const st
         request); /* not at the end: a request that a former process left unanswered is older */
     history_note_asked(registry, request, ask->wait_ms, now_ns);
     request_begin_wait(registry, request, now_ns);
-    if (!first || (first->held_back && request == wait_queue_first(name))) {
+    /* The first may be held back or refused: then it is queued, and the older request contends instead. */
+    if (!first || (first->state == REQUEST_QUEUED && request == wait_queue_first(name))) {
         if (first)
             admission_leave(registry, first);
         wait_queue_contend(registry, request);

@@ -173,6 +173,29 @@ static void test_turn_with_room_again(void) {
     is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
 }
 
+/* The same, and an older request, which a former process left unanswered, is put before it. */
+static void test_turn_before_refused(void) {
+    begin_with_rules(5);
+    uint64_t roots = hold(3, "ACQUIRE deploy/root ASYNC");
+    uint64_t own = hold(0, "ACQUIRE deploy/a ASYNC");
+    harness.now_ns += NS_PER_MS;
+    ask(1, "ACQUIRE deploy/root WAIT -1");
+    release(3);
+    report(roots, REPORT_RELEASED);
+    harness.sessions[3].asked_ns = harness.now_ns - NS_PER_MS;
+    ask(3, "ACQUIRE deploy/root WAIT -1");
+    is_int(last_command()->kind, COMMAND_CONTEND, "rule 15: a request before a refused one contends");
+    uint64_t older = last_command()->request;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_string(got(1), "", "and the refused one waits behind it");
+    release(0);
+    report(own, REPORT_RELEASED);
+    report(older, REPORT_GRANTED);
+    release(3);
+    report(older, REPORT_RELEASED);
+    ok(last_command()->kind == COMMAND_CONTEND && last_command()->request != older, "for its next turn");
+}
+
 /* The same with WAIT 0, whose bound of three node time-outs counts on. */
 static void test_bound_of_refused(void) {
     begin_with_rules(5);
@@ -557,6 +580,7 @@ int main(void) {
     test_rule_limits();
     test_turn_without_room();
     test_turn_with_room_again();
+    test_turn_before_refused();
     test_bound_of_refused();
     test_hand_off_under_rule();
     test_bless();
