@@ -54,6 +54,13 @@ const char *rejection_text_of_rule(const struct quota *quota, const struct reque
     return "QUOTA";
 }
 
+/* Requests behind a RESUME make no attempt until it has its outcome. */
+static bool is_being_resumed(const struct name_table_entry *name) {
+    const struct list *first = list_first(&name->queue);
+
+    return first && request_is_resume(list_entry(first, const struct request, queue_link));
+}
+
 const char *rejection_text(const struct request *request, const struct request *holder, instant_ns now_ns,
                            char text[REJECTION_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
@@ -70,7 +77,9 @@ const char *rejection_text(const struct request *request, const struct request *
     if (holder && !resumes)
         return text_if_held(request, holder, now_ns, waited_ms, text);
     if (resumes || name->seen_failure == 0) {
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has ended within %lld ms", waited_ms);
+        bool behind = !resumes && is_being_resumed(name);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "no attempt has ended within %lld ms%s", waited_ms,
+                        behind ? ": a session of this host is resuming the lease" : "");
         return "NOQUORUM";
     }
     put_seen(name, now_ns, seen, sizeof(seen));

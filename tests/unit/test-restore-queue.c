@@ -62,6 +62,20 @@ static void test_granted_unreported(void) {
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a request that waited in vain leaves no key");
 }
 
+/* The results of earlier attempts are in no ledger. */
+static void test_wait_over_meanwhile(void) {
+    restore_harness_begin();
+    uint64_t id = wait_for(0, "ACQUIRE job WAIT 5000 ASYNC");
+    report_with(id, REPORT_CONTENDED, FAILURE_BUSY);
+    clear();
+    harness.now_ns += 6000 * NS_PER_MS;
+    replace();
+    serve();
+    pass_ms(0);
+    ok(has(0, "NOQUORUM") && has(0, "no attempt has ended within 6000 ms"),
+       "a wait that has ended while the agent was away is answered without the results of before");
+}
+
 /* A grant that its client does not know leaves no cooldown. */
 static void test_unreported_cooldown(void) {
     for (unsigned withdrawn = 0; withdrawn < 3; withdrawn++) {
@@ -201,6 +215,7 @@ static void test_one_try(void) {
 int main(void) {
     test_order();
     test_granted_unreported();
+    test_wait_over_meanwhile();
     test_unreported_cooldown();
     test_unreported_found_too_late();
     test_unreported_behind_another();

@@ -163,6 +163,23 @@ static void test_resume_in_line(void) {
     is_int(last_command()->kind, COMMAND_CONTEND, "and the next request contends");
 }
 
+/* Whether a majority votes is not known then. */
+static void test_behind_resume(void) {
+    char secret[4096];
+
+    outlive_agent("", secret);
+    resume(1, secret, "WAIT 9000");
+    ask(2, "ACQUIRE job");
+    ask(3, "ACQUIRE job WAIT 200");
+    harness.now_ns += 300 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_string(
+        got(2),
+        "-NOQUORUM no attempt has ended within 300 ms: a session of this host is resuming the lease\r\n",
+        "a request behind an undecided RESUME is answered within its bound, with the reason");
+    ok(begins(3, "-NOQUORUM no attempt has ended within 300 ms: a session"), "so is one that waits");
+}
+
 static void test_resume_gives_up(void) {
     char secret[4096];
 
@@ -328,6 +345,7 @@ int main(void) {
     test_resume_cools();
     test_resume_lingers();
     test_resume_in_line();
+    test_behind_resume();
     test_resume_gives_up();
     test_bad_secrets();
     test_terms();
