@@ -59,6 +59,13 @@ static void note_user(struct admission *admission, unsigned account, uint32_t cl
     admission->latest_clock = clock;
 }
 
+/* Which changes what the request counts as (request.h). */
+static void set_held_back(struct registry *registry, struct request *request, bool held_back) {
+    request_count(registry, request, -1);
+    request->held_back = held_back;
+    request_count(registry, request, 1);
+}
+
 static void put_in_turn(struct list *turns, struct list *link, bool wanted) {
     if (!wanted)
         list_unlink(link);
@@ -98,7 +105,7 @@ bool admission_ask(struct registry *registry, struct request *request) {
         settle(admission, user, requester);
         return true;
     }
-    request->held_back = true;
+    set_held_back(registry, request, true);
     list_init(&request->held_link);
     list_append(&requester->held_back, &request->held_link);
     requester->n_held_back++;
@@ -109,13 +116,13 @@ bool admission_ask(struct registry *registry, struct request *request) {
 }
 
 /* From here on `tenure` uses the memory of `held_link`. */
-static void unhold(struct admission *admission, struct admission_user *user, struct request *request) {
+static void unhold(struct registry *registry, struct admission_user *user, struct request *request) {
     list_unlink(&request->held_link);
     request->tenure = (struct handoff_tenure){0};
-    request->held_back = false;
+    set_held_back(registry, request, false);
     admission_requester_of(request->session)->n_held_back--;
     user->n_held_back--;
-    admission->n_held_back--;
+    registry->admission.n_held_back--;
 }
 
 /* A user that came in turn alone may be one of several now, and have more than its share under way: it comes
@@ -143,7 +150,7 @@ struct request *admission_next(struct registry *registry) {
     struct request *request = list_entry(list_first(&requester->held_back), struct request, held_link);
     list_unlink(&user->turn_link); /* both go to the end of their queues */
     list_unlink(&requester->turn_link);
-    unhold(admission, user, request);
+    unhold(registry, user, request);
     admit(admission, user, request);
     settle(admission, user, requester);
     return request;
@@ -188,7 +195,7 @@ void admission_leave(struct registry *registry, struct request *request) {
     if (!request->held_back && !request->admitted)
         return;
     if (request->held_back) {
-        unhold(admission, user, request);
+        unhold(registry, user, request);
     } else {
         request->admitted = false;
         admission->n_admitted--;

@@ -42,9 +42,9 @@ void request_set_overdue(struct request *request) {
 
 void request_count(struct registry *registry, const struct request *request, int sign) {
     bool leases = request->state == REQUEST_HELD || request->state == REQUEST_CONTENDING;
+    bool waits = request->state == REQUEST_QUEUED && !request->held_back; /* behind another */
 
-    quota_count_rule(&registry->quota, request->account, request->rule, leases ? sign : 0,
-                     request->state == REQUEST_QUEUED ? sign : 0);
+    quota_count_rule(&registry->quota, request->account, request->rule, leases ? sign : 0, waits ? sign : 0);
 }
 
 void request_set_rule(struct registry *registry, struct request *request, uint8_t rule) {

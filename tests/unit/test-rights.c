@@ -129,6 +129,28 @@ static void test_rule_limits(void) {
     (void) held;
 }
 
+/* Requests that are held back for a moment are neither leases nor waiters. */
+static void test_held_back(void) {
+    struct registry *registry = &harness.front.registry;
+
+    begin_with_rules(5);
+    registry->quota.rule_max[2].leases = 9;
+    registry->admission.session_max = 1;
+    (void) hold(3, "ACQUIRE deploy/root ASYNC");
+    ask(0, "ACQUIRE deploy/a ASYNC");
+    uint64_t contender = last_command()->request;
+    ask(0, "ACQUIRE deploy/b ASYNC");
+    ask(0, "ACQUIRE deploy/c ASYNC");
+    ask(1, "ACQUIRE deploy/root WAIT -1 ASYNC");
+    ok(begins(1, "*2\r\n$7\r\nwaiting"), "requests that are held back leave a user its waiters");
+    replies(1, "ACQUIRE deploy/root WAIT -1 ASYNC", "-QUOTA rule \"deploy/*\" (line 20) has max_waiters = 1",
+            "one waiter more");
+    report(contender, REPORT_GRANTED);
+    is_int(quota_rule_use(&registry->quota, ALICE, 2).leases, 2, "admitted, one counts as a lease");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    is_int(quota_rule_use(&registry->quota, ALICE, 2).waiters, 1, "and withdrawn, the other as nothing");
+}
+
 /* Of the session's first request. */
 static uint64_t id_of(unsigned session) {
     return registry_id(&harness.front.registry, list_entry(harness.sessions[session].requester.requests.next,
@@ -578,6 +600,7 @@ int main(void) {
     test_denied();
     test_max_ttl();
     test_rule_limits();
+    test_held_back();
     test_turn_without_room();
     test_turn_with_room_again();
     test_turn_before_refused();
