@@ -96,7 +96,8 @@ struct front_state {
     struct list uncounted; /* sessions that wait for the keepers' counters: listing.h */
     struct query_share queries;
     struct work_share work;
-    struct fair_queue listings; /* sessions that wait for their listings */
+    uid_t users[QUOTA_ACCOUNTS]; /* the latest with a session, of each account but 0 */
+    struct fair_queue listings;  /* sessions that wait for their listings */
     uint32_t sessions;
     uint64_t rejections[FRONT_STATE_WORDS]; /* error replies since the start: reply_word_of_slot() */
     struct histogram timer_delays;          /* of the front's timer */

@@ -1,5 +1,18 @@
 #include "local/session.h"
 
+/* What the account's former user owes is none of this one's. (Several users share account 0.) */
+static void take_account(struct session *session) {
+    struct front_state *front = session->front;
+    uint8_t account = quota_charge(&front->registry.quota, session->uid, QUOTA_SESSIONS, 1);
+
+    session->account = account;
+    if (account == 0 || front->users[account] == session->uid)
+        return;
+    front->users[account] = session->uid;
+    front->work.paid_ns[account] = 0;
+    front->observers.paused_until_ns[account] = 0;
+}
+
 void session_init(struct session *session, struct front_state *front, uint64_t id, pid_t pid, uid_t uid) {
     const struct policy_peer peer = {.uid = uid, .gid = (gid_t) -1};
 
@@ -8,7 +21,7 @@ void session_init(struct session *session, struct front_state *front, uint64_t i
     list_init(&session->observations);
     list_init(&session->listing_link);
     list_init(&session->query_link);
-    session->account = quota_charge(&front->registry.quota, uid, QUOTA_SESSIONS, 1);
+    take_account(session);
     session_set_peer(session, &peer);
     front->sessions++;
 }

@@ -302,6 +302,35 @@ static void test_bless(void) {
     is_int(blessed, 3, "its node");
 }
 
+/* Ends the session, and another begins in its account, of this user. */
+static void follow(unsigned session, uid_t uid) {
+    uint8_t account = harness.sessions[session].account;
+
+    disconnect_end(&harness.sessions[session], harness.now_ns);
+    session_init(&harness.sessions[session], &harness.front, session + 1, 100, uid);
+    assert(harness.sessions[session].account == account);
+}
+
+/* In the front's time: for requests, and for pushes. */
+static void test_debt(void) {
+    struct front_state *front = &harness.front;
+
+    begin_with_rules(0);
+    follow(2, CAROL);
+    uint8_t account = harness.sessions[2].account;
+    front->observers.paused_until_ns[account] = harness.now_ns + NS_PER_S;
+    session_note_work(&harness.sessions[0], 1, harness.now_ns);
+    session_note_work(&harness.sessions[2], 1000, harness.now_ns);
+    follow(2, CAROL);
+    ok(work_share_due_ns(&front->work, account, harness.now_ns) > harness.now_ns &&
+           front->observers.paused_until_ns[account] > harness.now_ns,
+       "a user that connects again owes what it owed");
+    follow(2, BOB);
+    ok(work_share_due_ns(&front->work, account, harness.now_ns) == 0 &&
+           front->observers.paused_until_ns[account] == 0,
+       "another one in the same account owes nothing");
+}
+
 /* The memory for names and data is used up but for one place, which the data of the request takes. */
 static void test_no_room_for_a_name(void) {
     static char text[SHARED_STRING_BYTES_MAX];
@@ -607,6 +636,7 @@ int main(void) {
     test_bound_of_refused();
     test_hand_off_under_rule();
     test_bless();
+    test_debt();
     test_no_room_for_a_name();
     test_quota();
     test_listing();
