@@ -339,12 +339,14 @@ static void check_node(cfg_t *section, const struct config_node *node) {
     if (!line_of(section, "address"))
         error(line_of(section, BEGIN), "node \"%s\" has no address: expected address = \"host:port\"",
               node->name);
+    bool twice = false;
     for (const struct config_node *other = reader.config->nodes; other < node; other++) {
-        if (strcmp(other->name, node->name) == 0)
-            error(line_of(section, BEGIN), "node %.40s is given twice: expected once", node->name);
+        twice |= strcmp(other->name, node->name) == 0;
         if (same_address(node, other))
             node_error("address", "expected another than that of node \"%s\"", other->name);
     }
+    if (twice)
+        error(line_of(section, BEGIN), "node %.40s is given twice: expected once", node->name);
     if (line_of(section, "user") && !line_of(section, "password"))
         node_error("user", "expected a password as well, or only a password");
     check_tls(section, node);
@@ -386,12 +388,13 @@ static void check_rule(cfg_t *section, struct policy_rule *rule) {
 
     rule->line = (unsigned) line_of(section, BEGIN);
     complete_rule(section, &rule->terms);
+    bool twice = false;
     for (const struct policy_rule *other = config->rules; other < rule; other++)
-        if (other->n_users + other->n_groups + other->n_units == 0 &&
-            strcmp(other->pattern, rule->pattern) == 0)
-            error(rule->line,
-                  "rule %.40s is given twice: expected once, or users, groups or units in the first",
-                  rule->pattern);
+        twice |= other->n_users + other->n_groups + other->n_units == 0 &&
+                 strcmp(other->pattern, rule->pattern) == 0;
+    if (twice)
+        error(rule->line, "rule %.40s is given twice: expected once, or users, groups or units in the first",
+              rule->pattern);
     check_at_most(max_line, "max_ttl", terms->max_ttl_ms, "the agent's max_ttl", config->max_ttl_ms);
     check_at_most(ttl_line, "default_ttl", terms->default_ttl_ms,
                   max_line > 0 ? "the rule's max_ttl" : "the agent's max_ttl",
