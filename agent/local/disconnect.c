@@ -8,15 +8,16 @@
 #include "local/recovery/ledger-writer.h"
 #include "local/reply.h"
 
-static void drop(struct request *request, instant_ns now_ns) {
+static void drop(struct request *request, unsigned *room, instant_ns now_ns) {
     struct session *session = request->session;
 
     ledger_writer_lingers(session, request, now_ns);
-    registry_drop(&session->front->registry, request, now_ns);
+    registry_drop_in_turn(&session->front->registry, request, room, now_ns);
 }
 
 void disconnect_end(struct session *session, instant_ns now_ns) {
     struct front_state *front = session->front;
+    unsigned room = front->registry.drops_at_once;
 
     if (session->id == 0)
         return;
@@ -30,10 +31,10 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
         if (request->state != REQUEST_HELD)
-            drop(request, now_ns);
+            drop(request, &room, now_ns);
     }
     list_for_each_safe(node, &session->requester.requests)
-        drop(list_entry(node, struct request, session_link), now_ns);
+        drop(list_entry(node, struct request, session_link), &room, now_ns);
     assert(list_is_empty(&session->requester.requests));
     quota_refund(&front->registry.quota, session->account, QUOTA_SESSIONS, 1);
     session->id = 0;
@@ -41,15 +42,20 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
 
 bool disconnect_expel(struct session *session, const char *reason, instant_ns now_ns) {
     static const struct request_outcome closed = {.kind = OUTCOME_LOST, .reason = REASON_CLOSED};
+    struct registry *registry = &session->front->registry;
+    unsigned room = registry->drops_at_once;
     bool remains = false;
 
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
         if (request->state == REQUEST_HELD && !request->unwanted) {
             outcome_push_lost(request, REASON_CLOSED, reason);
-            request_note_lost(&session->front->registry, request, &closed, now_ns);
+            request_note_lost(registry, request, &closed, now_ns);
         }
-        remains |= registry_abandon(&session->front->registry, request, now_ns);
+        if (request->state == REQUEST_HELD)
+            remains |= registry_abandon(registry, request, now_ns);
+        else
+            registry_drop_in_turn(registry, request, &room, now_ns);
     }
     observe_end(session);
     list_unlink(&session->listing_link);

@@ -45,7 +45,7 @@ bool handoff_is_fine(const struct request *holder, const struct request *next, b
                      instant_ns now_ns) {
     assert(holder->state == REQUEST_HELD);
 
-    if (!next || next->state != REQUEST_QUEUED || next->resume ||
+    if (!next || next->state != REQUEST_QUEUED || next->resume || request_is_leaving(next) ||
         !lease_terms_match(&holder->terms, &next->terms))
         return false;
     if (!holder->tenure.secret || (has_ledger && !tails_are_alike(holder->tail, next->tail)) ||

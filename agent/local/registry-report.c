@@ -79,6 +79,10 @@ static void granted(struct registry *registry, struct request *request, const st
     }
     if (request->state != REQUEST_CONTENDING)
         return; /* withdrawn: its release is under way */
+    if (request_is_leaving(request)) {
+        registry_drop(registry, request, now_ns);
+        return;
+    }
     if (now_ns > deadline_ns - VALIDITY_NS_MIN) {
         granted_too_late(registry, request, now_ns);
         return;

@@ -149,7 +149,8 @@ void registry_start(struct registry *registry, struct request *request, const st
         request); /* not at the end: a request that a former process left unanswered is older */
     history_note_asked(registry, request, ask->wait_ms, now_ns);
     request_begin_wait(registry, request, now_ns);
-    /* The first may be held back or refused: then it is queued, and the older request contends instead. */
+    /* The first may be held back, refused or leaving: then it is queued, and the older request contends
+     * instead. */
     if (!first || (first->state == REQUEST_QUEUED && request == wait_queue_first(name))) {
         if (first)
             admission_leave(registry, first);
@@ -255,6 +256,22 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     } else {
         registry_release(registry, request, now_ns);
     }
+}
+
+/* Those do not wait for a tick that a client may be about to resume in another session. */
+static bool may_be_resumed_next(const struct request *request) {
+    return request->restore != RESTORE_NONE || (request->state == REQUEST_CONTENDING && request->resume);
+}
+
+void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
+                           instant_ns now_ns) {
+    if (*room > 0 || may_be_resumed_next(request)) {
+        *room -= *room > 0;
+        registry_drop(registry, request, now_ns);
+        return;
+    }
+    request_detach(registry, request);
+    list_append(&registry->leaving, &request->session_link);
 }
 
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -374,10 +391,14 @@ static void do_due(struct registry *registry, struct request *request, instant_n
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {
+    struct list *link;
+
     registry->tick_ns = now_ns;
     for (unsigned i = 0; i < REGISTRY_TICK_MAX && timer_queue_earliest(&registry->due) <= now_ns; i++) {
         uint32_t item = timer_queue_first(&registry->due);
         expect_neighbours(registry, item);
         do_due(registry, pool_at(&registry->requests, item), now_ns);
     }
+    for (unsigned i = 0; i < REGISTRY_TICK_MAX && (link = list_first(&registry->leaving)); i++)
+        registry_drop(registry, list_entry(link, struct request, session_link), now_ns);
 }

@@ -87,7 +87,9 @@ struct registry {
     struct pool requests;
     struct pool secrets_pool;
     struct timer_queue due;
-    instant_ns tick_ns; /* the last registry_tick() */
+    instant_ns tick_ns;     /* the last registry_tick() */
+    struct list leaving;    /* requests of ended sessions, for registry_tick() to drop */
+    unsigned drops_at_once; /* of a session; smaller in tests */
     struct shared_string_pool texts;
     struct name_table names;
     struct keeper_handle_table handles;
@@ -192,6 +194,12 @@ void registry_release(struct registry *registry, struct request *request, instan
 /* The same for a session that ends: without an outcome, and a lease with a linger lingers. */
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns);
 
+/* The same for one of a session's requests, of which there may be very many: at once for so many of them,
+ * `*room` for short, and for the others in one of the next ticks. Until then they acquire nothing. */
+enum { REGISTRY_DROPS_AT_ONCE = 64 };
+void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
+                           instant_ns now_ns);
+
 /* The agent closes the session while its process may live: the lease is no longer extended, and no key is
  * deleted before its deadline. A request that is not held is dropped. Returns true if the request remains.
  */
@@ -199,13 +207,14 @@ bool registry_abandon(struct registry *registry, struct request *request, instan
 
 void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* Ends the waits and deadlines that are due, at most REGISTRY_TICK_MAX in one call: before the next call
- * the loop reads the extensions that have come meanwhile. */
+/* Ends the waits and deadlines that are due, at most REGISTRY_TICK_MAX in one call, and drops as many
+ * requests of ended sessions: before the next call the loop reads the extensions that have come meanwhile.
+ */
 enum { REGISTRY_TICK_MAX = 256 };
 void registry_tick(struct registry *registry, instant_ns now_ns);
 
 static inline instant_ns registry_due_ns(const struct registry *registry) {
-    return timer_queue_earliest(&registry->due);
+    return list_is_empty(&registry->leaving) ? timer_queue_earliest(&registry->due) : 0;
 }
 
 /* The first living request from *slot on; *slot moves behind it. NULL at the end. For listings. */

@@ -76,7 +76,7 @@ struct request {
     struct session *session;       /* NULL: no session gets its outcomes */
     struct name_table_entry *name; /* NULL: out of its queue */
     struct shared_string *tail;    /* "pid:uid:data" of the lock value, until the keeper has it */
-    struct list session_link;
+    struct list session_link;      /* in the session's list, or the registry's `leaving` */
     struct list queue_link;
     instant_ns asked_ns;
     union {
@@ -106,6 +106,11 @@ static inline struct deadline_page *request_page(const struct request *request) 
 /* Held after its session's end. */
 static inline bool request_is_lingering(const struct request *request) {
     return request->state == REQUEST_HELD && !request->session && request->linger_until_ns != INSTANT_NEVER;
+}
+
+/* Its session has ended, and registry_tick() drops it: it acquires nothing any more. */
+static inline bool request_is_leaving(const struct request *request) {
+    return !request->session && !list_is_empty(&request->session_link);
 }
 
 /* True for a client's RESUME. (A restored request resumes its own grant.) */

@@ -39,6 +39,8 @@ static void refuse(struct registry *registry, struct request *request) {
 void wait_queue_contend(struct registry *registry, struct request *request) {
     if (request->held_back || request->refused) /* wait_queue_admit(), wait_queue_end_refusal() go on */
         return;
+    if (request_is_leaving(request)) /* registry_tick() goes on */
+        return;
     if (registry->restoring) { /* restore_end() lets that request contend which is the first then */
         request_enter(registry, request, REQUEST_QUEUED);
         return;

@@ -417,6 +417,8 @@ void front_start(struct sim_agent *agent) {
         agent->front.registry.admission.all_max = (uint32_t) pick(1, 4);
         agent->front.registry.admission.user_max = (uint32_t) pick(1, 3);
     }
+    if ((agent->index + agent->life) % 2 != 0) /* sessions end as those with many requests do */
+        agent->front.registry.drops_at_once = 0;
 }
 
 static void continue_former(struct sim_agent *agent, const void *argument) {

@@ -174,6 +174,8 @@ MUTATIONS = [
      "    if (!request->resume)\n        forget_result", "    if (request->resume)\n        forget_result"),
     ("a request that was held back is never sent", "agent/local/registry-report.c",
      "    wait_queue_admit(registry);\n", ""),
+    ("the many requests of an ended session are never dropped", "agent/local/registry.c",
+     "    list_append(&registry->leaving, &request->session_link);\n", ""),
     ("a request that has ended stays admitted", "agent/local/admission.c",
      "        admission->n_admitted--;\n        user->n_admitted--;\n        if (requester)\n",
      "        if (requester)\n"),

@@ -214,6 +214,19 @@ static void test_resume_gives_up(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "but a RELEASE during the try releases it");
 }
 
+/* Others of its requests may be left to a tick. */
+static void test_again_in_another_session(void) {
+    char secret[4096];
+
+    outlive_agent("", secret);
+    harness.front.registry.drops_at_once = 0;
+    resume(3, secret, "");
+    disconnect_end(&harness.sessions[3], harness.now_ns);
+    is_int(last_command()->kind, COMMAND_FORGET, "a RESUME is dropped as its session ends");
+    resume(4, secret, "");
+    is_int(last_command()->kind, COMMAND_RESUME, "so that the client can resume in another session at once");
+}
+
 static void test_bad_secrets(void) {
     char secret[4096], changed[4096];
     unsigned refused = 0, tried = 0;
@@ -347,6 +360,7 @@ int main(void) {
     test_resume_in_line();
     test_behind_resume();
     test_resume_gives_up();
+    test_again_in_another_session();
     test_bad_secrets();
     test_terms();
     test_rule();
