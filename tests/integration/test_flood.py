@@ -4,11 +4,13 @@ import os
 import re
 import resource
 import signal
+import socket
+import subprocess
 import sys
 
 import flood
 import lab
-from tap import begins, equal, main, ok, skip
+from tap import begins, equal, main, note, ok, skip
 
 TTL_MS = 2000
 LEASES = 100
@@ -226,6 +228,49 @@ def test_input():
     work.kill()
 
 
+LAST_WORDS = """
+import os, socket, sys
+os.setuid(int(sys.argv[2]))
+sessions = []
+for session in b'one', b'two':
+    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+    s.sendall(b''.join(b'ACQUIRE %s-%d TTL 60000 LINGER 60000\\r\\n' % (session, i) for i in range(40)))
+    replies = s.makefile('rb')
+    ids = []
+    while len(ids) < 40:
+        if replies.readline() == b'$2\\r\\n' and replies.readline() == b'id\\r\\n':
+            ids.append(replies.readline()[1:])
+    sessions.append((s, ids))
+print('held', flush=True)
+sys.stdin.readline()
+for s, ids in sessions:
+    s.sendall(b''.join(b'RELEASE ' + id for id in ids))
+"""
+
+
+def test_last_requests():
+    """What a process sent before its end is little work if its user is above its share."""
+    if os.geteuid() != 0:
+        skip("requests before the end of a process", "two users need root")
+        return
+    work = slow_agent()
+    work.wait_voting(1)
+    process = lab.spawn([sys.executable, "-c", LAST_WORDS, work.socket_path, str(flood.NOBODY)],
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    equal(process.stdout.readline(), "held\n", "two sessions of a process hold 80 leases with a linger")
+    work.stop()
+    process.communicate("\n")
+    other = socket.socket(socket.AF_UNIX)
+    other.connect(work.socket_path)  # by then the agent knows that another user asks
+    work.cont()
+    lab.wait_for(lambda: work.status()["sessions"] == 2, what="the end of the sessions")
+    leases = [lease["state"] for lease in work.client(3).call("LEASES")]
+    ok(leases.count("lingering") >= 24, "16 releases are executed, if it is above its share")
+    note("%d leases linger" % leases.count("lingering"))
+    other.close()
+    work.kill()
+
+
 def test_expelled():
     """Sessions that the agent has ended are kept until their leases end, and no longer."""
     beside = lab.Agent(lab.nodes(1), lab.UNHURRIED)
@@ -434,5 +479,5 @@ def test_memory():
 
 
 main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
-     test_leader, test_max_work, test_input, test_expelled, test_answers, test_subscription, test_slow_node,
-     test_state_slow)
+     test_leader, test_max_work, test_input, test_last_requests, test_expelled, test_answers,
+     test_subscription, test_slow_node, test_state_slow)

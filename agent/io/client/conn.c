@@ -369,14 +369,17 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
 enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
 
 /* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
- * Other leases end at once. */
+ * Other leases end at once. A user above its share gets no more than in a turn, with each of its processes.
+ */
 static void take_last_requests(struct conn *conn, instant_ns now_ns) {
+    const struct work_share *share = &conn->table->local->work;
+    bool due = work_share_due_ns(share, conn->session.account, now_ns) <= now_ns;
+    unsigned work = 0, most = due ? LAST_WORK_MAX : CONN_INPUT_WORK_MAX;
     enum conn_input_outcome outcome = CONN_INPUT_OK;
-    unsigned work = 0;
 
     conn->hung_up = conn->half_closed = conn->readable = true;
     pass_over_release(conn);
-    while (outcome == CONN_INPUT_OK && !is_abandoned(conn) && work < LAST_WORK_MAX) {
+    while (outcome == CONN_INPUT_OK && !is_abandoned(conn) && work < most) {
         unsigned part = 0;
         outcome = conn_input_take(conn, &part, now_ns);
         pass_over_release(conn);
