@@ -1,4 +1,5 @@
-"""A reload while the directory of users and groups answers slowly: the agent serves meanwhile."""
+"""A reload while the directory of users and groups answers slowly, or the units of many clients are read:
+the agent serves meanwhile."""
 
 import os
 import signal
@@ -14,8 +15,9 @@ nodes = lab.nodes(3)
 library = os.path.join(lab.BUILD, "tests", "integration", "libslow-accounts.so")
 
 
-def new_agent(answer_ms):
-    agent = lab.Agent(nodes, prefix=("env", "LD_PRELOAD=" + library, "SLOW_ACCOUNTS_MS=%d" % answer_ms))
+def new_agent(answer_ms, unit_ms=0):
+    agent = lab.Agent(nodes, prefix=("env", "LD_PRELOAD=" + library, "SLOW_ACCOUNTS_MS=%d" % answer_ms,
+                                     "SLOW_UNITS_MS=%d" % unit_ms))
     agent.wait_voting(3)
     return agent
 
@@ -81,4 +83,24 @@ def test_stop():
     ok(lab.now() - begun < 10, "at once (%.1f s)" % (lab.now() - begun))
 
 
-main(test_serves, test_again, test_stop)
+def test_units():
+    """The units of all clients are read for the first rule with units: leases are extended meanwhile."""
+    clients, unit_ms, ttl_ms = 100, 10, 400
+    agent = new_agent(0, unit_ms)
+    others = [agent.client() for _ in range(clients)]
+    holder = agent.client()
+    grant = holder.acquire("held", "TTL", ttl_ms)
+    begun = lab.now()
+    replace_config(agent, 'rule "x/*" { units = {"slow.service"} may = {} }\n')
+    agent.signal(signal.SIGHUP)
+    lab.wait_for(lambda: applied(agent) == 1, 20, "the reload")
+    took = lab.now() - begun
+    ok(took >= clients * unit_ms / 1000,
+       "the reload reads the units of %d clients (%.1f s)" % (clients, took))
+    ok(holder.call("CHECK", grant["id"]) > 0, "a lease with a shorter ttl goes on")
+    equal({lab.as_map(client.call("WHOAMI", "x/y"))["rule"] for client in others}, {"x/*"},
+          "then the rule is for each of them")
+    agent.terminate()
+
+
+main(test_serves, test_again, test_stop, test_units)

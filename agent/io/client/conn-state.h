@@ -53,6 +53,12 @@ struct conn_table {
 
 enum { CONN_SCRATCH_BYTES = 64 * 1024 };
 
+enum conn_unit_reading {
+    CONN_UNIT_UNREAD,
+    CONN_UNIT_READ,    /* `unit` NULL: the process is in none */
+    CONN_UNIT_UNKNOWN, /* it can't be read */
+};
+
 struct conn {
     struct session session; /* first: see conn_of() */
     struct conn_table *table;
@@ -60,8 +66,9 @@ struct conn {
     uint32_t slot;
     int fd; /* -1 once closed */
     gid_t gid;
-    char *unit; /* NULL: unknown, or not needed */
-    int pid_fd; /* -1: none, see peer_cred_open() */
+    char *unit;                          /* NULL: unknown, or not needed */
+    enum conn_unit_reading unit_reading; /* for the next conn_find_rules() */
+    int pid_fd;                          /* -1: none, see peer_cred_open() */
     struct poller_target target;
     struct poller_target pid_target;
     bool readable;    /* edge-triggered: until recv(2) has nothing more */

@@ -30,6 +30,8 @@
  * the reply. */
 #define TURN_NS (100 * NS_PER_US)
 #define RESTORING_TURN_NS (50 * NS_PER_MS)
+/* A turn reads the units of processes for this long: each takes some 20 µs in /proc. */
+#define UNITS_NS (200 * NS_PER_US)
 /* Expelled sessions are looked at that often: there may be thousands, for as long as a ttl. */
 #define SWEEP_NS (50 * NS_PER_MS)
 
@@ -422,6 +424,26 @@ static void init(struct conn *conn, struct conn_table *table, int fd, int pid_fd
     table->n_open++;
 }
 
+static void read_unit(struct conn *conn) {
+    const struct session *session = &conn->session;
+    int r = -ESRCH;
+
+    if (conn->pid_fd >= 0)
+        r = peer_unit_read(session->pid, session->uid, conn->pid_fd, &conn->unit);
+    conn->unit_reading = r < 0 ? CONN_UNIT_UNKNOWN : CONN_UNIT_READ;
+}
+
+bool conn_read_units(struct conn_table *table, uint32_t *slot) {
+    instant_ns until_ns = clock_now_ns() + UNITS_NS;
+
+    while (*slot < table->slots.touched && clock_now_ns() < until_ns) {
+        const struct conn_slot *at = pool_at(&table->slots, (*slot)++);
+        if (at->conn && at->conn->fd >= 0 && !at->conn->unit)
+            read_unit(at->conn);
+    }
+    return *slot < table->slots.touched;
+}
+
 void conn_find_rules(struct session *session) {
     struct conn *conn = conn_of(session);
     struct policy_peer peer = {.uid = session->uid, .gid = conn->gid, .unit = conn->unit};
@@ -429,9 +451,12 @@ void conn_find_rules(struct session *session) {
 
     peer.groups_unknown = conn->fd < 0 || peer_cred_groups(conn->fd, &groups, &peer.n_groups) < 0;
     peer.groups = groups;
-    if (!conn->unit && policy_has_units(&session->front->policy))
-        peer.unit_unknown =
-            conn->pid_fd < 0 || peer_unit_read(session->pid, session->uid, conn->pid_fd, &conn->unit) < 0;
+    if (!conn->unit && policy_has_units(&session->front->policy)) {
+        if (conn->unit_reading == CONN_UNIT_UNREAD)
+            read_unit(conn);
+        peer.unit_unknown = conn->unit_reading == CONN_UNIT_UNKNOWN;
+    }
+    conn->unit_reading = CONN_UNIT_UNREAD;
     peer.unit = conn->unit;
     session_set_peer(session, &peer);
     free(groups);

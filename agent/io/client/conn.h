@@ -31,6 +31,10 @@ int conn_make(struct conn_table *table, int fd, int pid_fd, const struct ucred *
 /* Replies with an error and closes the connection. Owns the descriptor. */
 void conn_reject(struct conn_table *table, int fd, const char *error);
 
+/* Reads the units of clients' processes from this slot on, as far as a turn has the time: then
+ * conn_find_rules() need not. True: more are left. */
+bool conn_read_units(struct conn_table *table, uint32_t *slot);
+
 /* Finds the rules that are for the peer, at the beginning and when the rules have changed. */
 void conn_find_rules(struct session *session);
 

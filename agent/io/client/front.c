@@ -41,6 +41,8 @@ struct front {
     struct front_config config;
     struct config *reloaded;      /* the policy is its; NULL: the one of the start */
     struct config_reader *reader; /* of a reload; NULL: there is none */
+    struct config *fresh;         /* is applied when the units of clients are read; NULL: there is none */
+    uint32_t unit_slot;           /* of the next client whose unit is read for it */
     bool reload_again;            /* the file may have changed since this reload began */
     sd_event *event;
     sd_event_source *timer;
@@ -251,9 +253,12 @@ static instant_ns due_ns(struct front *front, instant_ns now_ns) {
     return due_ns;
 }
 
+static bool continue_reload(struct front *front);
+
 /* Takes the clients' requests, wakes the keepers, replies to the clients, and sets the timer. */
 static int settle(void *userdata) {
     struct front *front = userdata;
+    bool reload_left = continue_reload(front);
     instant_ns now_ns = clock_now_ns();
 
     conn_work(&front->table, now_ns);
@@ -276,7 +281,7 @@ static int settle(void *userdata) {
         front->timer_ns = at_ns;
         r = loop_set_timer(front->timer, at_ns);
     }
-    return r < 0 ? r : work_left;
+    return r < 0 ? r : work_left || reload_left;
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
@@ -387,15 +392,7 @@ static void apply_reload(struct front *front, struct config *fresh) {
 
 static void begin_reload(struct front *front);
 
-static void end_reload(void *userdata, struct config *fresh, int error, const char *diagnostics) {
-    struct front *front = userdata;
-
-    if (fresh) {
-        reload_limit(front->config.config, fresh, diagnostics);
-        apply_reload(front, fresh);
-    } else {
-        reload_refuse(front->config.config_path, error, diagnostics);
-    }
+static void end_reload(struct front *front) {
     front->reader = config_reader_free(front->reader);
     if (front->reload_again)
         begin_reload(front);
@@ -403,11 +400,40 @@ static void end_reload(void *userdata, struct config *fresh, int error, const ch
         notify_reloaded(&front->notify);
 }
 
+/* The units of thousands of clients take some 100 ms: they are read in turns, between which leases are
+ * extended. True: more is to do. */
+static bool continue_reload(struct front *front) {
+    struct config *fresh = front->fresh;
+
+    if (!fresh)
+        return false;
+    if (local_layer_needs_units(fresh) && conn_read_units(&front->table, &front->unit_slot))
+        return true;
+    front->fresh = NULL;
+    apply_reload(front, fresh);
+    end_reload(front);
+    return false;
+}
+
+/* continue_reload() goes on. */
+static void on_config(void *userdata, struct config *fresh, int error, const char *diagnostics) {
+    struct front *front = userdata;
+
+    if (!fresh) {
+        reload_refuse(front->config.config_path, error, diagnostics);
+        end_reload(front);
+        return;
+    }
+    reload_limit(front->config.config, fresh, diagnostics);
+    front->fresh = fresh;
+    front->unit_slot = 0;
+}
+
 static void begin_reload(struct front *front) {
     front->reload_again = false;
-    int r = config_reader_new(front->event, front->config.config_path, end_reload, front, &front->reader);
+    int r = config_reader_new(front->event, front->config.config_path, on_config, front, &front->reader);
     if (r < 0)
-        end_reload(front, NULL, r, NULL);
+        on_config(front, NULL, r, NULL);
 }
 
 static int on_reload(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata) {
@@ -548,6 +574,7 @@ struct front *front_free(struct front *front) {
     sd_event_source_unref(front->timer);
     sd_event_unref(front->event);
     config_free(front->reloaded);
+    config_free(front->fresh);
     free(front);
     return NULL;
 }

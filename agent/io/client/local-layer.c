@@ -226,3 +226,9 @@ void local_layer_set_policy(struct local_layer *layer, const struct config *conf
     registry_set_rules(&layer->state.registry, numbers, max);
     set_limits(&layer->state, config);
 }
+
+bool local_layer_needs_units(const struct config *config) {
+    const struct policy policy = policy_of(config);
+
+    return policy_has_units(&policy);
+}

@@ -32,3 +32,6 @@ void local_layer_deinit(struct local_layer *layer);
 /* Applies the rules and limits of this configuration, which must stay until the next call. When each session
  * has found its rules, rule_count_again() follows. */
 void local_layer_set_policy(struct local_layer *layer, const struct config *config);
+
+/* True if rules of this configuration are for units of processes. */
+bool local_layer_needs_units(const struct config *config);
