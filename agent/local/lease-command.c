@@ -135,6 +135,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
         reply_error(session, "DRAINING", "the agent is stopping and grants no new leases");
         return;
     }
+    registry_drop_leaving_first(registry, ask->name, ask->name_length, call->now_ns);
     if (!is_within_quota(session, ask))
         return;
     struct request *request = registry_ask(registry, session, ask, call->asked_ns);

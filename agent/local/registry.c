@@ -149,8 +149,7 @@ void registry_start(struct registry *registry, struct request *request, const st
         request); /* not at the end: a request that a former process left unanswered is older */
     history_note_asked(registry, request, ask->wait_ms, now_ns);
     request_begin_wait(registry, request, now_ns);
-    /* The first may be held back, refused or leaving: then it is queued, and the older request contends
-     * instead. */
+    /* The first may be held back or refused: then it is queued, and the older request contends instead. */
     if (!first || (first->state == REQUEST_QUEUED && request == wait_queue_first(name))) {
         if (first)
             admission_leave(registry, first);
@@ -258,20 +257,46 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     }
 }
 
-/* Those do not wait for a tick that a client may be about to resume in another session. */
-static bool may_be_resumed_next(const struct request *request) {
-    return request->restore != RESTORE_NONE || (request->state == REQUEST_CONTENDING && request->resume);
+/* Those do not wait for a tick that a client may be about to resume in another session, or that have left
+ * their name. */
+static bool leaves_at_once(const struct request *request) {
+    return request->restore != RESTORE_NONE || request->state == REQUEST_RELEASING ||
+           (request->state == REQUEST_CONTENDING && request->resume);
 }
 
 void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
                            instant_ns now_ns) {
-    if (*room > 0 || may_be_resumed_next(request)) {
+    if (*room > 0 || leaves_at_once(request)) {
         *room -= *room > 0;
         registry_drop(registry, request, now_ns);
         return;
     }
     request_detach(registry, request);
     list_append(&registry->leaving, &request->session_link);
+}
+
+static bool drop_leaving(struct registry *registry, instant_ns now_ns) {
+    struct list *link = list_first(&registry->leaving);
+
+    if (link)
+        registry_drop(registry, list_entry(link, struct request, session_link), now_ns);
+    return link;
+}
+
+void registry_drop_leaving(struct registry *registry, instant_ns now_ns) {
+    while (drop_leaving(registry, now_ns)) {
+    }
+}
+
+void registry_drop_leaving_first(struct registry *registry, const char *name, size_t length,
+                                 instant_ns now_ns) {
+    while (!list_is_empty(&registry->leaving)) {
+        const struct name_table_entry *entry = name_table_find(&registry->names, name, length);
+        struct request *first = entry ? wait_queue_first(entry) : NULL;
+        if (!first || !request_is_leaving(first))
+            return;
+        registry_drop(registry, first, now_ns);
+    }
 }
 
 bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -374,7 +399,9 @@ static void expect_neighbours(const struct registry *registry, uint32_t item) {
 }
 
 static void do_due(struct registry *registry, struct request *request, instant_ns now_ns) {
-    if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
+    if (request_is_leaving(request))
+        registry_drop(registry, request, now_ns);
+    else if (request->state == REQUEST_HELD && now_ns >= request->deadline_ns)
         deadline_passed(registry, request, now_ns);
     else if (request->unwanted && request->session && now_ns >= request->answer_by_ns)
         restore_answer_release(registry, request, now_ns);
@@ -391,14 +418,12 @@ static void do_due(struct registry *registry, struct request *request, instant_n
 }
 
 void registry_tick(struct registry *registry, instant_ns now_ns) {
-    struct list *link;
-
     registry->tick_ns = now_ns;
     for (unsigned i = 0; i < REGISTRY_TICK_MAX && timer_queue_earliest(&registry->due) <= now_ns; i++) {
         uint32_t item = timer_queue_first(&registry->due);
         expect_neighbours(registry, item);
         do_due(registry, pool_at(&registry->requests, item), now_ns);
     }
-    for (unsigned i = 0; i < REGISTRY_TICK_MAX && (link = list_first(&registry->leaving)); i++)
-        registry_drop(registry, list_entry(link, struct request, session_link), now_ns);
+    for (unsigned i = 0; i < REGISTRY_TICK_MAX && drop_leaving(registry, now_ns); i++) {
+    }
 }

@@ -200,6 +200,11 @@ enum { REGISTRY_DROPS_AT_ONCE = 64 };
 void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
                            instant_ns now_ns);
 
+/* Drops what is left of ended sessions: all of it, or what is before a new request for the name. */
+void registry_drop_leaving(struct registry *registry, instant_ns now_ns);
+void registry_drop_leaving_first(struct registry *registry, const char *name, size_t length,
+                                 instant_ns now_ns);
+
 /* The agent closes the session while its process may live: the lease is no longer extended, and no key is
  * deleted before its deadline. A request that is not held is dropped. Returns true if the request remains.
  */

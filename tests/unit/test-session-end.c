@@ -152,19 +152,47 @@ static void test_line(void) {
     begin_line();
     held = list_entry(harness.sessions[1].requester.requests.next, struct request, session_link);
     registry_release(&harness.front.registry, held, harness.now_ns);
-    harness.sessions[4].asked_ns = 1;
     ask(4, "ACQUIRE job WAIT -1");
-    is_int(last_command()->kind, COMMAND_CONTEND,
-           "a request that is older, from before a restart, contends");
+    is_int(last_command()->kind, COMMAND_CONTEND, "the next in line does not wait for the tick if one asks");
     tick();
     grant_from_line();
-    ok(begins(4, "*12"), "and is granted the name");
+    ok(begins(2, "*12"), "and is granted the name");
 
     begin_line();
     held = list_entry(harness.sessions[1].requester.requests.next, struct request, session_link);
     tick();
     registry_release(&harness.front.registry, held, harness.now_ns);
     ok(begins(2, "*12"), "a lease that is released after the tick is handed off to the next in line");
+}
+
+/* A client may ask on another connection at once. */
+static void test_asked_again(void) {
+    begin_slowly();
+    (void) hold(0, "ACQUIRE job");
+    (void) hold(0, "ACQUIRE other");
+    end(0);
+    ask(1, "ACQUIRE job WAIT 0");
+    is_int(number_of(COMMAND_RELEASE), 1,
+           "what is left of an ended session does not hold a name that is asked for");
+    is_int(last_command()->kind, COMMAND_CONTEND, "so the next session contends");
+
+    begin_slowly();
+    (void) hold(0, "ACQUIRE job");
+    (void) hold(0, "ACQUIRE other");
+    end(0);
+    registry_drop_leaving(&harness.front.registry, harness.now_ns);
+    is_int(number_of(COMMAND_RELEASE), 2, "before the agent ends, all of them are released");
+}
+
+/* The deadline of a lease that is to be dropped is none of its client's losses. */
+static void test_deadline(void) {
+    begin_slowly();
+    (void) hold(0, "ACQUIRE job");
+    end(0);
+    harness.now_ns += 60 * NS_PER_S;
+    tick();
+    is_int(number_of(COMMAND_RELEASE), 1, "a lease that ends before the tick is released");
+    is_int((long long) harness.front.registry.losses[REASON_PAUSED], 0, "and counts as no loss");
 }
 
 /* The wait of a request that is to be dropped. */
@@ -201,6 +229,8 @@ int main(void) {
     test_unread();
     test_granted();
     test_line();
+    test_asked_again();
+    test_deadline();
     test_waits();
     test_expelled();
     return done_testing();

@@ -321,6 +321,7 @@ static int on_terminate(sd_event_source *source, const struct signalfd_siginfo *
 
     (void) source;
     notify_stopping(&front->notify);
+    registry_drop_leaving(&front->layer.state.registry, clock_now_ns());
     if (front->layer.state.registry.ledger) {
         log_event(LOG_LEVEL_NOTICE, &stopping,
                   "stopping on signal %u: a restart continues %u connections with %u held leases; a stop "
