@@ -76,6 +76,24 @@ static void test_wait_over_meanwhile(void) {
        "a wait that has ended while the agent was away is answered without the results of before");
 }
 
+/* A lease is found after its client has released it, and the client goes before the keeper confirms. */
+static void test_released_and_gone(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    harness.front.registry.drops_at_once = 0; /* what a session leaves is left to the next tick */
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_GRANTED);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    harness.now_ns += 60000 * NS_PER_MS; /* past the time for an answer */
+    pass_ms(0);
+    pass_ms(0);
+    report(id, REPORT_RELEASED);
+    is_int(harness.front.registry.requests.taken, 0,
+           "a request whose client has gone ends once, and is freed");
+}
+
 /* A grant that its client does not know leaves no cooldown. */
 static void test_unreported_cooldown(void) {
     for (unsigned withdrawn = 0; withdrawn < 3; withdrawn++) {
@@ -216,6 +234,7 @@ int main(void) {
     test_order();
     test_granted_unreported();
     test_wait_over_meanwhile();
+    test_released_and_gone();
     test_unreported_cooldown();
     test_unreported_found_too_late();
     test_unreported_behind_another();
