@@ -219,7 +219,20 @@ static void failed(struct registry *registry, struct request *request, const str
     wait_queue_leave(registry, request);
 }
 
-/* A lease whose grant is not read ends at its deadline for that; before, only for the keeper's reason. */
+/* A lease whose grant is not read ends at its deadline for that; before, only for the keeper's reason. The
+ * keeper may have extended a lease that was at risk, and then stood still: the client knows of the risk
+ * alone. */
+static enum reason reason_of_loss(const struct request *request, const struct report *report,
+                                  instant_ns now_ns) {
+    if (now_ns < request->deadline_ns)
+        return report->reason;
+    if (request->unread)
+        return REASON_UNREAD;
+    if (report->reason == REASON_PAUSED && request->risk == 1 + REASON_NO_QUORUM)
+        return REASON_NO_QUORUM;
+    return report->reason;
+}
+
 static void lost(struct registry *registry, struct request *request, const struct report *report,
                  instant_ns now_ns) {
     if (request->state != REQUEST_HELD) { /* RELEASED follows */
@@ -229,12 +242,14 @@ static void lost(struct registry *registry, struct request *request, const struc
                                  registry_id(registry, request), &report->trace);
         return;
     }
-    bool unread = request->unread && now_ns >= request->deadline_ns;
-    request_deliver(registry, request,
-                    &(struct request_outcome){.kind = OUTCOME_LOST,
-                                              .reason = unread ? REASON_UNREAD : report->reason,
-                                              .trace = &report->trace},
-                    now_ns);
+    if (request_is_leaving(request) && request->terms.linger_ms == 0)
+        request_detach(registry, request); /* its client has released it by the end of its session */
+    else
+        request_deliver(registry, request,
+                        &(struct request_outcome){.kind = OUTCOME_LOST,
+                                                  .reason = reason_of_loss(request, report, now_ns),
+                                                  .trace = &report->trace},
+                        now_ns);
     if (report->reason == REASON_TAKEN)
         request->cooldown_until_ns = 0; /* the name is another's, or this lease's at another agent */
     history_note_cooling(registry, request, now_ns);

@@ -272,7 +272,10 @@ void registry_drop_in_turn(struct registry *registry, struct request *request, u
         return;
     }
     request_detach(registry, request);
-    list_append(&registry->leaving, &request->session_link);
+    if (request->state == REQUEST_HELD) /* others may wait for the name */
+        list_prepend(&registry->leaving, &request->session_link);
+    else
+        list_append(&registry->leaving, &request->session_link);
 }
 
 static bool drop_leaving(struct registry *registry, instant_ns now_ns) {
@@ -290,7 +293,7 @@ void registry_drop_leaving(struct registry *registry, instant_ns now_ns) {
 
 void registry_drop_leaving_first(struct registry *registry, const char *name, size_t length,
                                  instant_ns now_ns) {
-    while (!list_is_empty(&registry->leaving)) {
+    for (unsigned i = 0; i < REGISTRY_DROPS_AT_ONCE && !list_is_empty(&registry->leaving); i++) {
         const struct name_table_entry *entry = name_table_find(&registry->names, name, length);
         struct request *first = entry ? wait_queue_first(entry) : NULL;
         if (!first || !request_is_leaving(first))
@@ -324,7 +327,12 @@ void registry_beat(struct registry *registry, struct request *request, instant_n
 static void wait_ended(struct registry *registry, struct request *request, instant_ns now_ns) {
     instant_ns latest_ns =
         instant_add(request->wait_until_ns, (int64_t) request->terms.node_timeout_ms * NS_PER_MS);
+    struct request *first = wait_queue_first(request->name);
 
+    if (request_is_leaving(first)) { /* it may be this request's turn; else it is still due */
+        registry_drop(registry, first, now_ns);
+        return;
+    }
     if (request->refused) {
         wait_queue_end_refusal(registry, request, now_ns);
         return;

@@ -200,7 +200,8 @@ enum { REGISTRY_DROPS_AT_ONCE = 64 };
 void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
                            instant_ns now_ns);
 
-/* Drops what is left of ended sessions: all of it, or what is before a new request for the name. */
+/* Drops what is left of ended sessions: all of it; or what is before a new request for the name, at most
+ * REGISTRY_DROPS_AT_ONCE. */
 void registry_drop_leaving(struct registry *registry, instant_ns now_ns);
 void registry_drop_leaving_first(struct registry *registry, const char *name, size_t length,
                                  instant_ns now_ns);

@@ -517,8 +517,17 @@ void agent_start(struct sim_agent *agent) {
     }
 }
 
+/* Until the next process. Longer, often, where other agents do not know how long its leases are. */
+static int64_t absence_ms(const struct sim_agent *agent) {
+    static const int64_t longest_ms[] = {30, 30, 200, 3000};
+    bool has_longest = false;
+
+    for (unsigned i = 0; i < sim_n_agents; i++)
+        has_longest |= sim_agents[i].max_ttl_ms < agent->max_ttl_ms;
+    return has_longest && chance(30) ? pick(2000, 7000) : pick(1, longest_ms[pick(0, 3)]);
+}
+
 void agent_kill(struct sim_agent *agent) {
-    static const int64_t longest_ms[] = {30, 30, 200, 3000}; /* until the next process */
 
     if (!agent->running)
         return;
@@ -532,8 +541,7 @@ void agent_kill(struct sim_agent *agent) {
             agent->keepers[i].subscriptions[j].life++;
             agent->keepers[i].connections[j].life++; /* requests under way may still be executed */
         }
-    struct event event =
-        event_of(agent, EVENT_AGENT_START, sim_now_ns + pick(1, longest_ms[pick(0, 3)]) * NS_PER_MS);
+    struct event event = event_of(agent, EVENT_AGENT_START, sim_now_ns + absence_ms(agent) * NS_PER_MS);
     events_add(&event);
 }
 

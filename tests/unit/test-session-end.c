@@ -178,6 +178,15 @@ static void test_asked_again(void) {
 
     begin_slowly();
     (void) hold(0, "ACQUIRE job");
+    ask(1, "ACQUIRE job WAIT 100");
+    end(0);
+    harness.now_ns += 100 * NS_PER_MS;
+    tick();
+    is_int(last_command()->kind, COMMAND_CONTEND, "nor from one that has waited for the name for its time");
+    ok(!begins(1, "-TIMEOUT"), "which does not get TIMEOUT for a holder that has gone");
+
+    begin_slowly();
+    (void) hold(0, "ACQUIRE job");
     (void) hold(0, "ACQUIRE other");
     end(0);
     registry_drop_leaving(&harness.front.registry, harness.now_ns);
@@ -193,6 +202,15 @@ static void test_deadline(void) {
     tick();
     is_int(number_of(COMMAND_RELEASE), 1, "a lease that ends before the tick is released");
     is_int((long long) harness.front.registry.losses[REASON_PAUSED], 0, "and counts as no loss");
+
+    begin_slowly();
+    uint64_t job = hold(0, "ACQUIRE job");
+    end(0);
+    report(job, REPORT_LOST);
+    tick();
+    is_int(harness.front.registry.held, 0, "so does one whose loss the keeper reports");
+    for (unsigned i = 0; i < REASON_COUNT; i++)
+        is_int((long long) harness.front.registry.losses[i], 0, "and counts as none");
 }
 
 /* The wait of a request that is to be dropped. */
