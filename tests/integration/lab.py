@@ -379,6 +379,14 @@ def redlock_run(agent, *arguments, timeout=60):
     return process.returncode, out, err
 
 
+def acquire_and_release(client, name):
+    grant = client.acquire(name)
+    if not isinstance(grant, dict):
+        return grant
+    client.call("RELEASE", grant["id"])
+    return "granted"
+
+
 class Proxy:
     """A proxy between an agent and a node: forwards after a delay, may drop one direction, or hang."""
 
