@@ -230,11 +230,12 @@ static int64_t first_asked_ns(const struct client *client) {
 }
 
 /* No node has had a key of the name for a while, and no lease of this agent has it. The answer may be that
- * of the last attempt of a request before this one. */
+ * of the last attempt of a request before this one, and before a pause of the agent. */
 static bool is_free(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
     int64_t since_ns = first_asked_ns(client) - LAST_ATTEMPT_MS * NS_PER_MS;
-    bool is_free = sim_keyed_ns[client->name] < since_ns && agent->started_ns < since_ns &&
+    bool is_free = sim_keyed_ns[client->name] < since_ns &&
+                   instant_max(agent->started_ns, agent->paused_until_ns) < since_ns &&
                    !front_has_holder(agent, client->name) && !lingering_may_have(agent, client->name);
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
