@@ -170,8 +170,8 @@ static int read_arrived(struct redlock *connection) {
     return error;
 }
 
-/* The agent's reply has the id of the request. RELEASE waits for the id; CHECK and BEAT read what has come.
- */
+/* A request that the agent has not replied to has no id yet. RELEASE waits for the reply; CHECK and BEAT
+ * read it if it has arrived. */
 static int read_id(struct redlock_lease *lease, enum client_kind kind, int64_t until_ns) {
     struct redlock *connection = lease->connection;
 

@@ -414,7 +414,7 @@ static void check_times(cfg_t *root, struct config *config) {
     char ttl[QUANTITY_BYTES_MAX];
 
     if (max_line < 0)
-        config->max_ttl_ms = TTL_MS_MAX; /* unknown: what is below it can't be compared */
+        config->max_ttl_ms = TTL_MS_MAX; /* wrong, or not known yet: no rule is compared with it */
     if (ttl_line < 0)
         return;
     check_at_most(ttl_line ? ttl_line : max_line, "default_ttl", config->terms.default_ttl_ms, "max_ttl",

@@ -48,14 +48,16 @@ bool disconnect_expel(struct session *session, const char *reason, instant_ns no
 
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
-        if (request->state == REQUEST_HELD && !request->unwanted) {
+        if (request->state != REQUEST_HELD) {
+            registry_drop_in_turn(registry, request, &room, now_ns);
+            continue;
+        }
+        if (!request->unwanted) {
             outcome_push_lost(request, REASON_CLOSED, reason);
             request_note_lost(registry, request, &closed, now_ns);
         }
-        if (request->state == REQUEST_HELD)
-            remains |= registry_abandon(registry, request, now_ns);
-        else
-            registry_drop_in_turn(registry, request, &room, now_ns);
+        registry_abandon(registry, request);
+        remains = true;
     }
     observe_end(session);
     list_unlink(&session->listing_link);

@@ -302,16 +302,13 @@ void registry_drop_leaving_first(struct registry *registry, const char *name, si
     }
 }
 
-bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns) {
-    if (request->state != REQUEST_HELD) {
-        registry_drop(registry, request, now_ns);
-        return false;
-    }
+void registry_abandon(struct registry *registry, struct request *request) {
+    assert(request->state == REQUEST_HELD);
+
     request->abandoned = true;
     request_command_simple(registry, request, request->name->key.hash,
                            request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_ABANDON);
     restore_abandon(request);
-    return true;
 }
 
 void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -394,7 +391,7 @@ static void reading_ended(struct registry *registry, struct request *request, in
         return;
     }
     request->unread = true;
-    (void) registry_abandon(registry, request, now_ns);
+    registry_abandon(registry, request);
     request_set_risk(registry, request, REASON_UNREAD, NULL, now_ns);
     request_set_held_due_after(registry, request, now_ns);
 }

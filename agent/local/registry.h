@@ -194,22 +194,21 @@ void registry_release(struct registry *registry, struct request *request, instan
 /* The same for a session that ends: without an outcome, and a lease with a linger lingers. */
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns);
 
-/* The same for one of a session's requests, of which there may be very many: at once for so many of them,
- * `*room` for short, and for the others in one of the next ticks. Until then they acquire nothing. */
+/* The same for one of a session's requests, of which there may be very many: at once while `*room` is not 0,
+ * which it counts down, then in one of the next ticks. Until then the request acquires nothing. */
 enum { REGISTRY_DROPS_AT_ONCE = 64 };
 void registry_drop_in_turn(struct registry *registry, struct request *request, unsigned *room,
                            instant_ns now_ns);
 
-/* Drops what is left of ended sessions: all of it; or what is before a new request for the name, at most
- * REGISTRY_DROPS_AT_ONCE. */
+/* Drops the requests that ended sessions have left to the next ticks: all of them; or those at the head of
+ * this name's queue, REGISTRY_DROPS_AT_ONCE at most. */
 void registry_drop_leaving(struct registry *registry, instant_ns now_ns);
 void registry_drop_leaving_first(struct registry *registry, const char *name, size_t length,
                                  instant_ns now_ns);
 
-/* The agent closes the session while its process may live: the lease is no longer extended, and no key is
- * deleted before its deadline. A request that is not held is dropped. Returns true if the request remains.
- */
-bool registry_abandon(struct registry *registry, struct request *request, instant_ns now_ns);
+/* The agent closes the session of a held lease while its process may live: the lease is no longer extended,
+ * and no key is deleted before its deadline. */
+void registry_abandon(struct registry *registry, struct request *request);
 
 void registry_beat(struct registry *registry, struct request *request, instant_ns now_ns);
 

@@ -48,7 +48,7 @@ const char *reply_reason_text(enum reason reason) {
 }
 
 /* The words of errors, the most frequent first. The last slot is for words that are not here. */
-static const char *const error_words[] = {"BUSY",   "TIMEOUT", "NOQUORUM", "QUOTA", "DENIED",  "BADARG",
+static const char *const error_words[] = {"BUSY",    "TIMEOUT", "NOQUORUM", "QUOTA", "DENIED",  "BADARG",
                                           "BADNAME", "NOTHELD", "DRAINING", "ERR",   "NOPROTO", "other"};
 
 static_assert(sizeof(error_words) / sizeof(error_words[0]) == FRONT_STATE_WORDS, "each word has a slot");

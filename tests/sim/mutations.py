@@ -118,7 +118,7 @@ MUTATIONS = [
      "request->state != REQUEST_HELD || (request->unread && reason != REASON_UNREAD)",
      "request->state != REQUEST_HELD"),
     ("a grant that is not read is extended for ever", "agent/local/registry.c",
-     "    (void) registry_abandon(registry, request, now_ns);\n    request_set_risk",
+     "    registry_abandon(registry, request);\n    request_set_risk",
      "    request_set_risk"),
     ("the page shows a lease that has ended", "agent/local/deadline-page.c",
      "    page->taken[slot / 32] &= ~bit;\n"

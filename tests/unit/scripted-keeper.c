@@ -79,6 +79,17 @@ void report(uint64_t request, enum report_kind kind) {
     registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
+void grant_from_queue(void) {
+    const struct report granted = {.kind = REPORT_GRANTED,
+                                   .request = last_command()->request,
+                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
+                                   .token = 7,
+                                   .token_last = 71,
+                                   .text = "vvvvvvvvvvvvvvvvvvvv",
+                                   .text_length = SECRET_BYTES};
+    registry_report(&harness.front.registry, &granted, harness.now_ns);
+}
+
 uint64_t hold(unsigned session, const char *line) {
     ask(session, line);
     uint64_t id = last_command()->request;

@@ -35,6 +35,9 @@ const struct command *last_command(void);
 /* The keeper's report: a grant or extension has 9,898 ms left and token 7. */
 void report(uint64_t request, enum report_kind kind);
 
+/* Grants the request from the queue that the last command contends for; the lease may be handed off. */
+void grant_from_queue(void);
+
 /* Asks and is granted. Returns the id in the command. */
 uint64_t hold(unsigned session, const char *line);
 

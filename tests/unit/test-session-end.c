@@ -91,7 +91,7 @@ static void test_unread(void) {
     is_int(keeper.n_commands, 1, "the time-out for reading the grant does not end the linger");
 }
 
-/* Nobody is left to get a grant, and a lease that nobody was granted does not linger. */
+/* A grant to a request whose session has ended is withdrawn, and does not linger. */
 static void test_granted(void) {
     begin_slowly();
     ask(0, "ACQUIRE job WAIT -1 LINGER 5000");
@@ -107,18 +107,6 @@ static void test_granted(void) {
     is_int(harness.front.registry.requests.taken, 1, "the request is freed when the keeper confirms");
 }
 
-/* The last command contends for a request from the queue, whose lease may be handed off. */
-static void grant_from_line(void) {
-    const struct report granted = {.kind = REPORT_GRANTED,
-                                   .request = last_command()->request,
-                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
-                                   .token = 7,
-                                   .token_last = 71,
-                                   .text = "vvvvvvvvvvvvvvvvvvvv",
-                                   .text_length = SECRET_BYTES};
-    registry_report(&harness.front.registry, &granted, harness.now_ns);
-}
-
 /* Session 0 waits behind session 1's lease, which may be handed off, and has ended; session 2 waits behind
  * it. */
 static void begin_line(void) {
@@ -127,7 +115,7 @@ static void begin_line(void) {
     uint64_t first = hold(3, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT -1");
     registry_release(&harness.front.registry, registry_find(&harness.front.registry, first), harness.now_ns);
-    grant_from_line();
+    grant_from_queue();
     report(first, REPORT_RELEASED);
     ask(0, "ACQUIRE job WAIT -1");
     ask(2, "ACQUIRE job WAIT -1");
@@ -146,7 +134,7 @@ static void test_line(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "the lease is released");
     tick();
     is_int(last_command()->kind, COMMAND_CONTEND, "after the tick the next in line contends");
-    grant_from_line();
+    grant_from_queue();
     ok(begins(2, "*12"), "and is granted the name");
 
     begin_line();
@@ -155,7 +143,7 @@ static void test_line(void) {
     ask(4, "ACQUIRE job WAIT -1");
     is_int(last_command()->kind, COMMAND_CONTEND, "the next in line does not wait for the tick if one asks");
     tick();
-    grant_from_line();
+    grant_from_queue();
     ok(begins(2, "*12"), "and is granted the name");
 
     begin_line();

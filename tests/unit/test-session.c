@@ -120,14 +120,7 @@ static void begin_handoff(void) {
     uint64_t first = hold(0, "ACQUIRE job");
     ask(1, "ACQUIRE job WAIT -1");
     registry_release(&harness.front.registry, registry_find(&harness.front.registry, first), harness.now_ns);
-    const struct report granted = {.kind = REPORT_GRANTED,
-                                   .request = last_command()->request,
-                                   .deadline_ns = harness.now_ns + 9898 * NS_PER_MS,
-                                   .token = 7,
-                                   .token_last = 71,
-                                   .text = "vvvvvvvvvvvvvvvvvvvv",
-                                   .text_length = SECRET_BYTES};
-    registry_report(&harness.front.registry, &granted, harness.now_ns);
+    grant_from_queue();
     ok(begins(1, "*12"), "the first of the queue is granted the lease");
     ask(1, "ACQUIRE job WAIT -1");
     ask(2, "ACQUIRE job WAIT -1 RESUMABLE");
