@@ -106,6 +106,7 @@ struct report {
     bool stepped;      /* NODE: its clock was set */
     bool foreign_type; /* LEADER: text is a type, the key is no lock */
     bool undecided;    /* LEADER: no value has a majority yet, but the silent nodes may give it one */
+    bool changing;     /* LEADER: undecided; or the values of one lease or agent may have one together */
     unsigned node;
     uint16_t text_length;
     uint64_t request;

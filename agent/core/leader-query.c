@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "core/error-text.h"
+#include "core/lock-value.h"
 #include "core/send.h"
 #include "core/ticket.h"
 
@@ -130,9 +131,22 @@ static uint16_t reported_length(const struct vote *vote) {
                                                        : (uint16_t) SHARED_STRING_BYTES_MAX;
 }
 
+static void note_value(struct leader_query *query, unsigned node, const struct vote *vote) {
+    const uint64_t key[2] = {vote->foreign_type, 0}; /* a type differs from a value with the same letters */
+    size_t length = vote->text_length;
+    const char *value = lock_value_skip_time(vote->text, &length);
+    struct lock_value parts;
+
+    query->hash[node] = hash_bytes(key, vote->text, vote->text_length);
+    query->lease_hash[node] = query->agent_hash[node] = 0;
+    if (vote->foreign_type || !lock_value_read(value, length, &parts))
+        return;
+    query->lease_hash[node] = hash_bytes(key, value, LOCK_VALUE_LEASE_BYTES);
+    query->agent_hash[node] = hash_bytes(key, parts.holder, parts.agent_length);
+}
+
 void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned node,
                        const struct vote *vote) {
-    const uint64_t key[2] = {vote->foreign_type, 0}; /* a type differs from a value with the same letters */
     unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
     node_set bit = node_set_of(node);
 
@@ -143,7 +157,7 @@ void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned
         query->answered |= bit;
     if (vote->kind == VOTE_FOREIGN) {
         query->occupied |= bit;
-        query->hash[node] = hash_bytes(key, vote->text, vote->text_length);
+        note_value(query, node, vote);
         query->ttl_left_ms[node] = vote->ttl_left_ms < 0 ? FOR_EVER_MS : vote->ttl_left_ms;
         query->token[node] = vote->token;
         for (unsigned i = 0; i < shard->config.nodes; i++)
@@ -168,8 +182,21 @@ void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned
         leader_query_tick(shard, query);
 }
 
-/* True if a value that some nodes have may have a majority with the nodes that have not answered. */
-static bool is_undecided(const struct shard *shard, const struct leader_query *query) {
+static bool have_one_value(const struct leader_query *query, unsigned one, unsigned other) {
+    return query->hash[one] == query->hash[other];
+}
+
+/* A RESUME changes a lease's value on one node after another, and the agent of a lease that was handed off
+ * replaces the value by another one of its own. */
+static bool may_have_one_lease(const struct leader_query *query, unsigned one, unsigned other) {
+    return have_one_value(query, one, other) ||
+           (query->agent_hash[one] != 0 && (query->agent_hash[one] == query->agent_hash[other] ||
+                                            query->lease_hash[one] == query->lease_hash[other]));
+}
+
+/* True if values that are alike may have a majority with the nodes that have not answered. */
+static bool may_gain_majority(const struct shard *shard, const struct leader_query *query,
+                              bool are_alike(const struct leader_query *, unsigned, unsigned)) {
     unsigned nodes = shard->config.nodes, silent = nodes - node_set_count(query->answered);
 
     for (unsigned i = 0; i < nodes; i++) {
@@ -177,7 +204,7 @@ static bool is_undecided(const struct shard *shard, const struct leader_query *q
         if (!(query->occupied & node_set_of(i)))
             continue;
         for (unsigned j = 0; j < nodes; j++)
-            same += (query->occupied & node_set_of(j)) && query->hash[j] == query->hash[i];
+            same += (query->occupied & node_set_of(j)) && are_alike(query, i, j);
         if (same + silent >= quorum_of(nodes))
             return true;
     }
@@ -192,7 +219,9 @@ void leader_query_tick(struct shard *shard, struct leader_query *query) {
         shard_report(shard, &(struct report){.kind = REPORT_LEADER,
                                              .origin = (enum report_origin) query->origin,
                                              .request = query->request,
-                                             .undecided = is_undecided(shard, query)});
+                                             .undecided = may_gain_majority(shard, query, have_one_value),
+                                             .changing =
+                                                 may_gain_majority(shard, query, may_have_one_lease)});
     } else {
         size_t length = error_text_no_quorum(shard, query->answered, 0, text);
         fail(shard, query->request, (enum report_origin) query->origin, FAILURE_NO_QUORUM, text, length);

@@ -22,7 +22,9 @@ struct leader_query {
     node_set asked;
     node_set answered;
     node_set occupied;
-    uint64_t hash[NODES_MAX]; /* of the value on each node */
+    uint64_t hash[NODES_MAX];       /* of the value on each node */
+    uint64_t lease_hash[NODES_MAX]; /* of the part that all values of a lease have; 0: not an agent's */
+    uint64_t agent_hash[NODES_MAX]; /* of "host:agent"; 0: not an agent's */
     int64_t ttl_left_ms[NODES_MAX];
     int64_t token[NODES_MAX]; /* the largest that the node has accepted */
 };

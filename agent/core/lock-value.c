@@ -102,6 +102,7 @@ bool lock_value_read(const char *value, size_t length, struct lock_value *ret) {
                                .host_length = colon_at(value, length, AGENT_COLON) - host,
                                .holder = value + host,
                                .holder_length = colon_at(value, length, UID_COLON) - host,
+                               .agent_length = colon_at(value, length, PID_COLON) - host,
                                .data = value + data + 1,
                                .data_length = length - data - 1};
     return true;

@@ -90,6 +90,7 @@ struct lock_value {
     size_t host_length;
     const char *holder; /* "host:agent:pid" */
     size_t holder_length;
+    size_t agent_length; /* of "host:agent", the beginning of `holder` */
     const char *data;
     size_t data_length;
 };

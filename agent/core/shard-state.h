@@ -145,11 +145,11 @@ static inline bool shard_may_gain_quorum(const struct shard *shard) {
 
 /* The nodes whose changed epochs are being read. */
 static inline unsigned shard_count_doubted(const struct shard *shard) {
-    unsigned count = 0;
+    unsigned doubted = 0;
 
     for (unsigned i = 0; i < shard->config.nodes; i++)
-        count += shard->nodes[i].doubted;
-    return count;
+        doubted += shard->nodes[i].doubted;
+    return doubted;
 }
 
 /* No majority can be asked now, but there is one with these nodes. */

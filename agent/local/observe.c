@@ -392,10 +392,11 @@ static bool take_no_holder(struct observe_table *table, struct observe_name *obs
     return true;
 }
 
-/* Without a majority the leadership stays as it is for UNKNOWN_MS. */
+/* Without a majority, or while a lease's value may be changing, the leadership stays as it is for
+ * UNKNOWN_MS. */
 static bool take_report(struct observe_table *table, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
-    if (report->kind == REPORT_LEADER && (report->text || !report->undecided)) {
+    if (report->kind == REPORT_LEADER && (report->text || !report->changing)) {
         observed->unanswered_ns = INSTANT_NEVER;
         return report->text ? take_holder(table, observed, report, now_ns)
                             : take_no_holder(table, observed, LEADERSHIP_FREE, now_ns);

@@ -259,6 +259,55 @@ class Watch:
         return self.process.wait(20 * lab.SCALE)
 
 
+def values_of(name, its_nodes):
+    return {node.call("GET", name) for node in its_nodes}
+
+
+def hand_off_beside_a_refusing_node(agent, its_nodes):
+    """The last of three holders has the lease by hand-off, and one node keeps the value of the one before:
+    it refuses to write. None: the nodes had the new value already."""
+    clients = [agent.client(3) for _ in range(3)]
+    held = clients[0].acquire("passed on", "TTL", 30000)
+    for client in clients[1:]:
+        client.send("ACQUIRE", "passed on", "TTL", 30000, "WAIT", 20000)
+    clients[0].call("RELEASE", held["id"])
+    held = clients[1].reply()
+    its_nodes[1].call("CONFIG", "SET", "min-replicas-to-write", 1)
+    clients[1].call("RELEASE", held["id"])
+    grant = clients[2].reply()
+    try:
+        lab.wait_for(lambda: len(values_of("passed on", its_nodes)) == 2, 1, "the refresh at one node")
+    except TimeoutError:
+        grant = None
+    if grant and None not in values_of("passed on", its_nodes):
+        return clients, grant
+    its_nodes[1].call("CONFIG", "SET", "min-replicas-to-write", 0)
+    for client in clients:
+        client.close()
+    lab.wait_gone(its_nodes, "passed on")
+    return None
+
+
+def test_hand_off_beside_a_refusing_node():
+    three = lab.nodes(3)
+    agent = lab.Agent(three, lab.UNHURRIED)
+    three[2].kill()
+    agent.wait_voting(2)
+    made = None
+    while not made:
+        made = hand_off_beside_a_refusing_node(agent, three[:2])
+    clients, grant = made
+    client = agent.client(3)
+    equal(client.call("OBSERVE", "passed on"), 1, "two nodes of three have two values of one lease")
+    ok(quiet(client, 1.5), "which is not shown as free")
+    three[1].call("CONFIG", "SET", "min-replicas-to-write", 0)
+    pushed = change(client, "passed on")
+    equal((pushed["state"], pushed["fence"]), ("held", grant["fence"]),
+          "but as held, once both nodes have the new holder's value")
+    for end in (client, *clients):
+        end.close()
+
+
 def test_watch():
     watch = Watch(here, "job")
     line = watch.line()
@@ -343,4 +392,4 @@ def test_watch_as_text():
 
 main(test_grant_and_release, test_last_of_many, test_death_of_the_holder, test_expiry, test_foreign_lock,
      test_long_value, test_unobserve_and_ends, test_mute_among_others, test_no_majority, test_watch,
-     test_watch_of_a_resumed_lease, test_watch_as_text, test_crowd)
+     test_watch_of_a_resumed_lease, test_watch_as_text, test_hand_off_beside_a_refusing_node, test_crowd)

@@ -162,16 +162,44 @@ static void vote_value(unsigned node, const struct sent *sent, const char *value
 
 /* After the time-out: a value may have a majority with the silent nodes, or not. */
 static void test_silent_nodes(void) {
+#define FIRST "00112233445566778899aabbccddeeff0011"
+#define SECOND "ffeeddccbbaa99887766554433221100ffee"
     static const struct {
         const char *values[5]; /* "": free; NULL: silent */
-        bool undecided;
+        bool undecided, changing;
         const char *what;
     } cases[] = {
-        {{"one", "", "", NULL, NULL}, true, "one key and two silent nodes of five may be a majority"},
-        {{"one", "two", "", "", NULL}, false, "two values, and one silent node, are none"},
-        {{"one", "one", "two", "", NULL}, true, "two keys of one value, and one silent node, may be one"},
-        {{"", "", "", NULL, NULL}, false, "nor can two silent nodes be one alone"},
+        {{"one", "", "", NULL, NULL}, true, true, "one key and two silent nodes of five may be a majority"},
+        {{"one", "two", "", "", NULL}, false, false, "two values, and one silent node, are none"},
+        {{"one", "one", "two", "", NULL}, true, true, "two keys of one value, and one silent node, may be one"},
+        {{"", "", "", NULL, NULL}, false, false, "nor can two silent nodes be one alone"},
+        {{FIRST "0001:web1:0badcafe:4:0:", FIRST "0001:web1:0badcafe:4:0:", SECOND "0001:web1:0badcafe:5:0:",
+          "", NULL},
+         true,
+         true,
+         "a value that has two nodes, with another of its agent"},
+        {{FIRST "0001:web1:0badcafe:4:0:", FIRST "0001:web1:0badcafe:4:0:", SECOND "0001:web1:0badcafe:5:0:",
+          "", ""},
+         false,
+         true,
+         "two values of one agent have a majority together"},
+        {{FIRST "0001:web1:0badcafe:4:0:", FIRST "0001:web1:0badcafe:4:0:", FIRST "0002:web2:cafe0bad:4:0:",
+          "", ""},
+         false,
+         true,
+         "two values of one lease, which another agent resumes, have one together"},
+        {{FIRST "0001:web1:0badcafe:4:0:", FIRST "0001:web1:0badcafe:4:0:", SECOND "0001:web1:cafe0bad:4:0:",
+          "", ""},
+         false,
+         false,
+         "the values of two agents of a host don't count as one"},
+        {{"one:web1:0badcafe:4:0:", "one:web1:0badcafe:4:0:", "two:web1:0badcafe:4:0:", "", ""},
+         false,
+         false,
+         "nor do two values of another program"},
     };
+#undef FIRST
+#undef SECOND
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         shard_harness_begin(5);
@@ -186,7 +214,8 @@ static void test_silent_nodes(void) {
         }
         pass_ms(200);
         ok(last_report(REPORT_LEADER) && !last_report(REPORT_LEADER)->text &&
-               last_report(REPORT_LEADER)->undecided == cases[i].undecided,
+               last_report(REPORT_LEADER)->undecided == cases[i].undecided &&
+               last_report(REPORT_LEADER)->changing == cases[i].changing,
            "%s", cases[i].what);
     }
 }

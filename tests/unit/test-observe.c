@@ -192,11 +192,24 @@ static void test_no_majority(void) {
     ask(1, "OBSERVE job");
     ok(strstr(pushed(1), "unknown"), "a new observer gets the same at once");
     (void) query_within_ms(1100);
-    answer_with(&(struct report){.kind = REPORT_LEADER, .undecided = true});
+    answer_with(&(struct report){.kind = REPORT_LEADER, .undecided = true, .changing = true});
     is_string(pushed(0), "", "where silent nodes may make a majority, the leader stays unknown");
     (void) query_within_ms(1100);
     answer(NULL, 0);
     is_string(pushed(0), nobody, "the first answer of a majority is pushed");
+}
+
+/* In the middle of a hand-off, when some nodes have the former holder's value. */
+static void test_changing_value(void) {
+    begin_observing();
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    (void) pushed(0);
+    (void) query_within_ms(1100);
+    answer_with(&(struct report){.kind = REPORT_LEADER, .changing = true});
+    is_string(pushed(0), "", "a name whose value is changing is not shown as free");
+    (void) query_within_ms(1100);
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    is_string(pushed(0), "", "nor does the same holder count as a new one afterwards");
 }
 
 static void test_unknown_since(void) {
@@ -437,6 +450,7 @@ int main(void) {
     test_changes();
     test_token_later();
     test_no_majority();
+    test_changing_value();
     test_unknown_since();
     test_expiry();
     test_hints();
