@@ -7,6 +7,7 @@ import ctypes
 import difflib
 import fcntl
 import glob
+import itertools
 import os
 import re
 import signal
@@ -31,6 +32,7 @@ SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
 WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other,
 SLOW_AT_A_TIME = 5     # and more with a sanitizer, since REDLOCK_TEST_SCALE stretches their times
+SLOW_LEGS = "address", "thread"  # run beside each other, and share one place more
 IDLE, NICE = 19, 10    # for tests that only compute, and builds beside tests; for other legs beside gcc's
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
@@ -140,12 +142,11 @@ def yielding(nice):
     return ["--wrapper", "%s %d" % (os.path.abspath("tests/tools/yielding"), nice)]
 
 
-def run_meson(leg, part, arguments, logbase, progress, nice=0, every=False):
+def run_meson(leg, part, arguments, logbase, progress, nice=0, every=False, at_a_time=WAITING_AT_A_TIME):
     """One `meson test`; its lines as progress."""
     environment = dict(os.environ)
     if every:
         environment["REDLOCK_TEST_ALL"] = "1"
-    at_a_time = SLOW_AT_A_TIME if leg in ("address", "thread") else WAITING_AT_A_TIME
     left = set(listed(leg, *arguments))
     planned = max(progress.expected(leg, left), 0.1)
     process = subprocess.Popen(
@@ -275,10 +276,20 @@ def known_names(names, legs):
     return [resolved(name, known) for name in names]
 
 
+def places_of(expected):
+    """How many tests of each leg run at a time, where these legs run beside each other."""
+    if len(expected) == 1:
+        return {leg: SLOW_AT_A_TIME if leg in SLOW_LEGS else WAITING_AT_A_TIME for leg in expected}
+    places, whole = SLOW_AT_A_TIME + 1, max(sum(expected.values()), 0.1)
+    return {leg: min(max(2, round(places * seconds / whole)), places - 2)
+            for leg, seconds in expected.items()}
+
+
 def run_legs(legs, given, logbase):
-    """The tests of all legs, one leg after the other. Parts of gcc's leg run beside them: tests that only
-    compute, on idle cores, from the beginning on; and after its other tests those with systemd, which wait
-    for minutes, and those that take long. Returns the logs with their legs."""
+    """The tests of all legs: the sanitizers' legs beside each other, the other ones one after the other. Parts
+    of gcc's leg run beside them: tests that only compute, on idle cores, from the beginning on; and after its
+    other tests those with systemd, which wait for minutes, and those that take long. Returns the logs with
+    their legs."""
     divided = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
     minutes = {leg.name: LEGS[leg.name]["all_minutes" if given.all else "minutes"] for leg in legs}
     logs, beside = [(leg.name, logbase) for leg in legs], []
@@ -286,29 +297,49 @@ def run_legs(legs, given, logbase):
         minutes.update({"compute": 1, "systemd": SYSTEMD_MINUTES, "long": LONG_MINUTES if given.all else 0})
     progress = Progress(minutes)
 
+    def log_of(leg, part):
+        base = "%s-%s" % (logbase, part)
+        logs.append((leg, base))
+        return base
+
     def run_part(part, selection, nice=0):
-        logs.append(("gcc", "%s-%s" % (logbase, part)))
-        run_meson("gcc", part, selection, logs[-1][1], progress, nice, given.all)
+        run_meson("gcc", part, selection, log_of("gcc", part), progress, nice, given.all)
 
     def run_systemd():
         run_part("systemd", ["--suite", "systemd", "--no-suite", "long"])
         if given.all:
             run_part("long", ["--suite", "long", "--no-suite", "compute"])
 
+    def selection(leg):
+        chosen = [] if given.all else ["--suite", "usual"]
+        for elsewhere in ("compute", "long", "systemd") if leg in divided else ():
+            chosen += ["--no-suite", elsewhere]
+        return chosen
+
+    def run_leg(leg, names, at_a_time, base=logbase):
+        run_meson(leg.name, leg.name, names, base, progress,
+                  NICE if divided and leg not in divided else 0, given.all, at_a_time)
+
+    def run_together(together):
+        """What measures times runs after the rest, one test after the other."""
+        names = {leg: given.names or selection(leg) + ["--no-suite", "measuring"] * (len(together) > 1)
+                 for leg in together}
+        places = places_of({leg.name: progress.expected(leg.name, listed(leg.name, *names[leg]))
+                            for leg in together})
+        for part in [pool.submit(run_leg, leg, names[leg], places[leg.name]) for leg in together]:
+            part.result()
+        for leg in together if len(together) > 1 and not given.names else []:
+            run_leg(leg, ["--suite", "measuring" if given.all else "usual-measuring"], 1,
+                    log_of(leg.name, "measuring"))
+
     with concurrent.futures.ThreadPoolExecutor() as pool:
         if divided:
             computing = ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"])
             beside.append(pool.submit(run_part, "compute", computing, IDLE))
-        for leg in legs:
-            leg.ready.wait()
-            if not leg.built:
-                continue
-            selection = [] if given.all else ["--suite", "usual"]
-            for elsewhere in ("compute", "long", "systemd") if leg in divided else ():
-                selection += ["--no-suite", elsewhere]
-            run_meson(leg.name, leg.name, given.names or selection, logbase, progress,
-                      NICE if divided and leg not in divided else 0, given.all)
-            if leg in divided:
+        for _, group in itertools.groupby(legs, key=lambda leg: leg.name in SLOW_LEGS or leg.name):
+            built = [leg for leg in group if leg.ready.wait() and leg.built]
+            run_together(built)
+            if divided and built == divided:
                 beside.append(pool.submit(run_systemd))
         for part in beside:
             part.result()
