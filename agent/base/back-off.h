@@ -1,5 +1,4 @@
-/* Random delays that double with each failure, so that those that failed together do not try again together.
- */
+/* Random delays that double with each failure, so that callers that failed together retry apart. */
 #pragma once
 
 #include "base/random.h"

@@ -12,7 +12,7 @@
 struct heap_entry {
     instant_ns at;
     uint32_t item;
-} __attribute__((packed, aligned(4))); /* 12 bytes, not 16: there is one a lease in two threads */
+} __attribute__((packed, aligned(4))); /* 12 bytes, not 16: two threads have an entry for each lease */
 
 struct heap {
     struct heap_entry *entries;

@@ -142,7 +142,7 @@ static bool choose_nodes(struct shard *shard, struct lease *lease, node_set *ret
     return false;
 }
 
-/* Somewhat less than the time that the front allows: registry.h. */
+/* 2.75 node time-outs: the front answers a request that does not wait after three (registry.h). */
 static instant_ns wait_for_nodes_until_ns(const struct lease *lease) {
     return lease->started_ns + lease_state_node_timeout_ns(lease) * 11 / 4;
 }
@@ -158,8 +158,8 @@ static bool waits_for_nodes(struct shard *shard, struct lease *lease, instant_ns
     return true;
 }
 
-/* An attempt that begins while changed epochs are being read counts as one that met them; not twice in a
- * row. */
+/* True if the quorum lacks only nodes whose changed epochs are being read: then the attempt counts as one
+ * that met a changed epoch. Not twice in a row. */
 static bool lacks_doubted_nodes(const struct shard *shard, const struct lease *lease) {
     bool is_first = lease->failure == 0, lacked_quorum = lease->failure == 1 + FAILURE_NO_QUORUM;
 

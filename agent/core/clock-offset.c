@@ -9,8 +9,8 @@ static int64_t drift_ns(int64_t elapsed_ns) {
     return elapsed_ns / DRIFT_DIVISOR;
 }
 
-/* Small steps are within the drift allowance of each lease, but their sum need not be: what they use up of
- * CLOCK_SLACK_MS is restored over the longest ttl. True if this step is small enough. */
+/* The drift allowance of each lease covers one small step, but not many. So small steps use up
+ * CLOCK_SLACK_MS, which is restored over the longest ttl. True if this step is small enough. */
 static bool spend(struct clock_offset *offset, int64_t step_ns, int64_t elapsed_ns) {
     static const int64_t back_divisor = (int64_t) TTL_MS_MAX / CLOCK_SLACK_MS;
 

@@ -46,7 +46,7 @@ struct command {
         terms; /* contend, resume, search; query: its node time-out, and whether a token is wanted */
     instant_ns cooldown_until_ns; /* resume, search, release: the keys stay until then; 0: none */
     instant_ns hold_until_ns;     /* resume, search, refresh: the end of max_hold, or INSTANT_NEVER */
-    instant_ns beat_ns;           /* beat: when; 0: now. search: the last heartbeat; 0: the search is one */
+    instant_ns beat_ns;           /* beat: when; 0: now. search: the last one; 0: the search counts as one */
     int64_t pause_ns;             /* contend: before the first attempt */
     int64_t token;                /* resume, search, refresh: the lease's, as its holder has it; contend: the
                                    * largest that the front knows of the name */

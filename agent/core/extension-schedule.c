@@ -20,7 +20,7 @@ enum {
 enum {
     FILL_PERCENT = 22, /* a lease is extended up to this share of its interval early, */
     RETRY_PERCENT = 3, /* or this one, when only retries and refreshes were due */
-    STEPS = 256,       /* of an interval: first extensions fall on them */
+    STEPS = 256,       /* of an interval: the first extension of a lease is due at one of them */
     PASSED_MAX = 32,   /* items passed over, beyond the number of due ones: bounds the search */
     AHEAD = 8,         /* leases prefetched */
 };
@@ -39,8 +39,8 @@ instant_ns extension_schedule_first_ns(struct shard *shard, const struct lease *
 }
 
 /* Turns are placed at the distance that spreads all leases evenly over an interval. If the last lag plus
- * this distance is less than usual, there is room, and the lag is random. If it is more than allowed, there
- * is a crowd, whose turns are placed evenly from the middle of the interval on. */
+ * this distance is below LAG_USUAL, there is room, and the new lag is random. If the sum exceeds LAG_CROWD,
+ * there is a crowd, whose turns are placed evenly from the middle of the interval on. */
 static void begin_turn(struct shard *shard, int64_t interval_us, instant_ns now_ns) {
     struct shard_schedule *schedule = &shard->schedule;
     int64_t passed_us = instant_min((now_ns - schedule->turn_ns) / NS_PER_US, interval_us);

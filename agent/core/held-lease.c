@@ -42,7 +42,8 @@ void held_lease_begin(struct shard *shard, struct lease *lease, int64_t last, in
         key_refresh_plan(shard, lease, now_ns);
     lease->beat_until_ns = beat_until_ns(lease, beat_ns);
     lease->deadline_ns = instant_min(lease->deadline_ns, lease->hold_until_ns);
-    /* A search after a restart may take longer than a heartbeat, and its success extends the keys. */
+    /* A search after a restart may find, and so extend, the keys long after a heartbeat was due. Still the
+     * lease ends within a ttl after that heartbeat was due. */
     lease->deadline_ns =
         instant_min(lease->deadline_ns, instant_add(lease->beat_until_ns, lease_state_ttl_ns(lease)));
     lease->extend_ns = now_ns < lease->beat_until_ns ? extension_schedule_first_ns(shard, lease) : now_ns;
@@ -116,8 +117,8 @@ static void put_at_risk(struct shard *shard, struct lease *lease, enum reason re
 
 /* --- extensions --- */
 
-/* Nodes that are examined, or were since the round began: their epoch has changed, or they are connected
- * anew. */
+/* Nodes that are being examined, or were examined since the round began, because of a changed epoch or a new
+ * connection. */
 static node_set examined_nodes(const struct shard *shard, instant_ns started_ns) {
     node_set set = 0;
 
@@ -130,8 +131,8 @@ static node_set examined_nodes(const struct shard *shard, instant_ns started_ns)
     return set;
 }
 
-/* True if these nodes may make the next extension succeed, in a round trip or two: all leases of a fleet
- * meet a changed epoch at times. If the next round fails, too, half of the ttl is left to the holder. */
+/* True: the lease is not at risk yet. With the examined nodes the next round may have a majority, and would
+ * end with more than half of the ttl left. (At times all leases of a fleet meet a changed epoch.) */
 static bool may_pass(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     const struct quorum_round *round = &lease->round;
     node_set possible = round->yes | round->asked | examined_nodes(shard, lease->started_ns);
@@ -163,8 +164,8 @@ static void extension_failed(struct shard *shard, struct lease *lease, instant_n
     lease_table_set_due(shard, lease, instant_min(lease->extend_ns, lease->deadline_ns));
 }
 
-/* How close slow nodes, or this host, came to the loss of the lease: no margin that is small because the
- * holder missed a heartbeat, or may not hold for as long as the ttl. */
+/* Notes how close slow nodes, or this host, came to losing the lease. A margin that is small because of a
+ * missed heartbeat, or of a max_hold below the ttl, does not count. */
 static void note_margin(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     uint32_t margin_permille = (uint32_t) ((lease->deadline_ns - now_ns) * 1000 / lease_state_ttl_ns(lease));
     bool bounded = lease->terms.max_hold_ms > 0 && lease->terms.max_hold_ms < lease->terms.ttl_ms;

@@ -5,7 +5,7 @@
 #include "core/lease-table.h"
 #include "core/validity.h"
 
-/* By when a node has the tokens of all leases whose keys it lacked: each takes a call of its own. */
+/* A node that lacked keys gets their leases' tokens spread over this time: each takes a call of its own. */
 enum { REPAIR_MS = 30 * 1000 };
 
 static void drop_former(struct shard *shard, struct lease *lease) {
@@ -19,11 +19,11 @@ void key_refresh_begin(struct shard *shard, struct lease *lease, const struct co
         return;
     lease->hold_until_ns = command->hold_until_ns;
     if (lease->risk == 1 + REASON_MAX_HOLD)
-        lease->risk = 0; /* that of the former end */
+        lease->risk = 0; /* the former holder's end no longer counts */
     lease->token = command->token;
     lease->token_more = 0; /* the front has the block */
     if (lease->former)
-        return; /* a third value would be possible: the keys keep the former until the next refresh */
+        return; /* a node could have a third value: the keys keep the last one until the next refresh */
     struct shared_string *text =
         shared_string_new(&shard->texts, command->text, command->head_length,
                           command->text + command->head_length, command->tail_length);

@@ -124,8 +124,8 @@ static int64_t majority_token(const struct shard *shard, const struct leader_que
     return 0;
 }
 
-/* Another's value may be of any size. Two that differ only behind what the script returns count as one, and
- * are shown as one: an agent's value is shorter. */
+/* A foreign value may have any length. Values that differ only behind the part that the script returns
+ * count, and are shown, as one value. An agent's value is shorter than this part. */
 static uint16_t reported_length(const struct vote *vote) {
     return vote->text_length < SHARED_STRING_BYTES_MAX ? (uint16_t) vote->text_length
                                                        : (uint16_t) SHARED_STRING_BYTES_MAX;

@@ -42,7 +42,7 @@ static void ending_remove(struct shard *shard, const struct lease *lease) {
         ending_at(shard, lease->ending_next)->ending_before = lease->ending_before;
 }
 
-/* Not if another agent has resumed the lease since: then the lease comes back. */
+/* False if another agent has resumed the lease since: then a client may resume it here again. */
 bool lease_table_is_ending(const struct shard *shard, const uint8_t secret[SECRET_BYTES]) {
     uint32_t at = *ending_chain(shard, secret);
 

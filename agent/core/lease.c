@@ -30,7 +30,7 @@ static void resume_settle(struct shard *shard, struct lease *lease, enum resume_
 
 /* --- requests and commands --- */
 
-/* The name is left free for lock clients that poll. The front learns why the request waits. */
+/* How long the name is left free for lock clients that poll. Reports to the front why the request waits. */
 static int64_t foreign_pause_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     static const char text[] = "left free for a moment, because other lock clients want the name, too";
     int64_t pause_ns = lease->persist ? foreign_contender_pause_ns(shard, lease, now_ns) : 0;

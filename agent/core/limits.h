@@ -50,13 +50,13 @@ enum {
     NODE_SLOW_MS = 1500,      /* age of an outstanding request: the node is slow (core/window.h) */
     NODE_ATTEMPTS_MAX = 512,  /* names under way to a node: no more attempts there, */
     NODE_RELEASES_MAX = 2 * NODE_ATTEMPTS_MAX, /* nor releases: core/window.h */
-    NODE_QUEUE_MS = 50, /* the same if an answer takes longer, with more names than these: */
+    NODE_QUEUE_MS = 50, /* the same while a request is older, and more names are under way than: */
     NODE_FEW_NAMES = 64,
     NODE_ANSWER_BYTES_MAX = 1 << 20, /* of one answer: beyond it the connection is closed */
     NODE_ANSWER_ELEMENTS_MAX = 1024, /* the scripts' answers have fewer than 300 */
     NODE_ANSWER_DEPTH_MAX = 5,       /* the answers of the scripts and of ROLE have three */
     NODE_CUT_MS = 5000,              /* silence after which the connection is closed */
-    NODE_REFUSAL_MS = 10 * 1000,     /* since a refused write: refuses, unless it took one */
+    NODE_REFUSAL_MS = 10 * 1000,     /* so long a refused write counts, unless the node executes one */
     TOKEN_RAISES_MAX = 3,            /* rounds of one attempt that raise its token */
     HANDOFFS_MAX = 64,         /* in a row on one host while another waits; as many tokens are reserved */
     HANDOFFS_ALONE_MAX = 4096, /* the same while no other host is known to wait */

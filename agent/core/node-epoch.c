@@ -63,8 +63,9 @@ static void trust(struct node *node, const struct probe *probe, instant_ns now_n
     node->marked_ns = INSTANT_NEVER;
 }
 
-/* The node is the heir of a blessed process, whose blessing is renewed. If the epoch is gone by then, the
- * renewal must not count as a blessing of ours, so it has the number of a mark that was never left. */
+/* The node is the heir of a blessed process: the blessing is renewed. If the node loses the epoch before
+ * that, the renewal must not count as our blessing: so the renewal has the number of a mark that was never
+ * left. */
 static void wait_for_renewal(struct node *node, instant_ns now_ns) {
     static const char inheriting[] =
         "has restarted with all of its data: it votes when its blessing is renewed";
@@ -213,13 +214,13 @@ void node_epoch_doubt(struct node *node) {
 
 /* --- what to send next --- */
 
-/* The time before shorter leases are proposed: time for all agents to change the epoch. */
+/* How long an epoch is left alone before shorter leases are proposed: all agents get time to change it. */
 static int64_t patience_ns(const struct node *node) {
     return instant_min(validity_quarantine_ns(node->known_ms), AMENDMENT_PAUSE_MS * NS_PER_MS);
 }
 
-/* When the epoch is to be amended. A proposal is carried out when it has stood for as long as a quarantine:
- * longer leases, of agents that did not know it, have ended by then. */
+/* When the epoch is to be amended. A proposal takes effect when it is as old as a quarantine is long: by
+ * then longer leases, of agents that did not know the proposal, have ended. */
 static instant_ns amendment_due_ns(const struct node *node, const struct node_epoch_terms *terms) {
     instant_ns due_ns = INSTANT_NEVER;
 

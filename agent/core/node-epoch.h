@@ -37,7 +37,7 @@ struct node_epoch_terms {
     uint32_t covered_ms; /* by then forgotten leases with at most this ttl have ended */
 };
 
-/* The wish is sent to the node. */
+/* Notes that a mark, a probe, a blessing or an amendment is being sent, as the wish says. */
 void node_epoch_asked(struct node *node, enum node_epoch_wish wish, instant_ns now_ns);
 
 /* The blessing to send. */
@@ -54,14 +54,14 @@ struct inquiry node_epoch_inquiry(const struct node *node, uint32_t max_ttl_ms, 
 void node_epoch_probed(struct node *node, const struct probe *probe, const struct node_epoch_terms *terms,
                        instant_ns now_ns);
 
-/* An operator's BLESS: the quarantine is unnecessary, also for longer leases than ours, or another fleet's.
- * It ends with the next loss. */
+/* An operator's BLESS: no quarantine is needed, neither for leases longer than ours nor for another fleet's.
+ * The BLESS counts until the node's next loss of data. */
 void node_epoch_hurry(struct node *node, const struct node_epoch_terms *terms, instant_ns now_ns);
 
 /* This agent grants leases of up to this ttl: the node gets no requests until its epoch allows this, too. */
 void node_epoch_outgrow(struct node *node, uint32_t max_ttl_ms);
 
-/* A request found that its epoch has changed. */
+/* A request found that the node's epoch has changed. */
 void node_epoch_doubt(struct node *node);
 
 /* What the trust in the node needs now, and when that changes. */

@@ -127,7 +127,7 @@ static void ask(struct shard *shard, unsigned index, instant_ns now_ns) {
     }
 }
 
-/* Reports why a quarantine has no end yet, and that it has one again. */
+/* Reports why a quarantine's end is unknown, and that the end is known again. */
 static void explain_quarantine(struct shard *shard, unsigned index, instant_ns now_ns) {
     struct node *node = &shard->nodes[index];
     char text[QUARANTINE_TEXT_BYTES];
@@ -140,8 +140,8 @@ static void explain_quarantine(struct shard *shard, unsigned index, instant_ns n
     node->explained = explains;
 }
 
-/* Probes the nodes whose answers a quarantine waits for at once. Soon every node has noted where we reach
- * the others. */
+/* Probes at once the nodes whose answers a quarantine waits for, and soon the nodes that have not noted yet
+ * where we reach the others. */
 static void ask_for_quarantines(struct shard *shard, instant_ns now_ns) {
     node_set known = fleet_nodes(shard);
 
@@ -180,8 +180,8 @@ static struct disagreement disagreement_of(const struct shard *shard) {
     return all;
 }
 
-/* The nodes whose clocks agree with ours since then; -1 while an answer is missing, which is asked for. Only
- * a node whose clock was known before the step can agree. */
+/* The number of nodes whose clocks have agreed with ours since the step; -1: a node's answer is missing,
+ * and requested. Only a node whose clock was known before the step can agree. */
 static int count_agreeing(struct shard *shard, const struct disagreement *all, instant_ns now_ns) {
     int agreeing = 0;
 
@@ -333,7 +333,7 @@ void node_trust_probed(struct shard *shard, unsigned index, const struct probe *
     bool recovered = node_answered(node, true, now_ns) == NODE_RECOVERED;
     if (probe->time_us >= 0)
         node_trust_time(shard, index, probe->time_us, probe->sent_ns, now_ns);
-    enum node_trust before = (enum node_trust) node->trust; /* after its time, which may have ended it */
+    enum node_trust before = (enum node_trust) node->trust; /* node_trust_time() may have ended it */
     const struct node_epoch_terms terms = terms_of(shard, index);
     node_epoch_probed(node, probe, &terms, now_ns);
     for (unsigned i = 0; i < shard->config.nodes; i++)
@@ -406,8 +406,8 @@ instant_ns node_trust_until_ns(const struct shard *shard, unsigned index) {
     instant_ns until_ns = quarantine_until_ns(shard, index);
     if (!shard->nodes[index].ready || until_ns == INSTANT_NEVER)
         return INSTANT_NEVER;
-    /* As long as the others' epochs are unread the end is that of the longest possible lease: not the one to
-     * show. */
+    /* While the other nodes' epochs are unread, the end is that of the longest possible lease: it is not
+     * shown. */
     bool open = shard->config.quarantine && until_ns >= shard->nodes[index].marked_ns + most_ns &&
                 quarantine_longest_ns(shard) < most_ns;
     return open ? INSTANT_NEVER : until_ns;

@@ -48,7 +48,8 @@ void node_sent(struct node *node, instant_ns now_ns) {
     }
 }
 
-/* Answers come in order, so one request at a time is measured. */
+/* Answers come in order: `gauge` counts them down to that of the measured request. True if the node was
+ * slow, and that answer was quick. */
 static bool is_prompt_again(struct node *node, instant_ns now_ns) {
     if (node->gauge == 0 || --node->gauge > 0)
         return false;

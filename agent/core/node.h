@@ -35,18 +35,18 @@ struct node {
     bool known;          /* examined once, or out of reach */
     bool ready;          /* connected, with scripts loaded */
     bool refuses;        /* refused to set keys: asked as before, since it extends, but shown as failed */
-    bool refuses_writes; /* the same: all writes, and no inspection shows the end */
+    bool refuses_writes; /* all writes: until NODE_REFUSAL_MS have passed, or a write succeeds */
     bool stalled;     /* silent for NODE_STALLED_MS with requests outstanding: not asked until it answers */
     bool slow;        /* a request has waited for NODE_SLOW_MS: see core/window.h */
     bool cut;         /* silent for NODE_CUT_MS: its connection is being closed */
     bool barred;      /* a node of ours belongs to another fleet: none is asked */
-    bool explained;   /* reported that its quarantine has no end yet */
+    bool explained;   /* reported that its quarantine's end is unknown */
     bool probing;     /* a probe, a blessing or an amendment is under way */
     bool marking;     /* the probe leaves a new mark, if the node has no epoch */
     bool blessing;    /* a blessing is under way */
     bool amending;    /* an amendment is under way */
-    bool hurry;       /* may be blessed without waiting while the mark is present, or its epoch amended */
-    bool renewing;    /* `hurry` is for inheriting its blessing, without an operator's BLESS */
+    bool hurry;       /* may be blessed at once while our mark is present, or amended: BLESS, `renewing` */
+    bool renewing;    /* `hurry` without a BLESS: the node inherits its blessing */
     bool foreign;     /* its last epoch, lost or not, is another fleet's */
     bool doubted;     /* its epoch is another than a request named, and is being read */
     bool blessed;     /* its epoch names its process, even if that does not count for us */
@@ -60,7 +60,7 @@ struct node {
     node_set noted;   /* nodes whose addresses it has noted */
     node_set elsewhere;     /* nodes that other agents reach at other addresses, by its notes */
     uint32_t outstanding;   /* requests without an answer */
-    uint32_t gauge;         /* of these, up to the one whose age is measured; 0: none */
+    uint32_t gauge;         /* answers to come up to that of the measured request; 0: none */
     uint32_t mark;          /* number of the last mark */
     uint32_t known_ms;      /* the longest ttl that agents grant, by its epoch or marks */
     uint32_t remembered_ms; /* the same, by its last epoch of our fleet, which is lost */

@@ -3,9 +3,9 @@
 #include "core/send.h"
 
 enum {
-    ROUND_DIVISOR = 4,  /* of the ttl: the late answers to a round are awaited for so long, */
-    STEP_DIVISOR = 20,  /* checked in steps of this share of the ttl, */
-    STEP_MS_MAX = 1000, /* or of this, if shorter */
+    ROUND_DIVISOR = 4,  /* late answers to a round are awaited for ttl / ROUND_DIVISOR, */
+    STEP_DIVISOR = 20,  /* and checked every ttl / STEP_DIVISOR, */
+    STEP_MS_MAX = 1000, /* or every STEP_MS_MAX, if that is shorter */
 };
 
 bool patience_lasts(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {

@@ -12,7 +12,7 @@ struct readings {
     unsigned epochs, marks;
     uint32_t longest_ms; /* ours included */
     bool elsewhere;      /* a note has the node at other addresses than ours */
-    instant_ns since_ns; /* when the last mark was left, on this node, too, or another fleet's was read */
+    instant_ns since_ns; /* the latest: our mark was left, or another fleet's read, on this node or those */
 };
 
 static unsigned others_needed(const struct shard *shard) {

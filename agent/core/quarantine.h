@@ -20,11 +20,11 @@
  * then waits as long as any lease may last (a day), or for an operator's BLESS.
  *
  * If so many nodes have lost their epochs that the rest are too few (all at once, say, or the only one), no
- * epoch may prove T. Nodes with X's mark count as read, and X waits for the longest max_ttl of all agents
- * that have a mark on any of them, and of the last epochs that these agents have read there; but long enough
- * for each agent that is connected there to notice, from the last of these losses on; then X reads these
- * nodes once more. This is safe if all agents have the same max_ttl, or if those with longer leases, or an
- * agent that has read their epochs, are connected to a node that lost its memory.
+ * epoch may prove T. Then nodes with X's mark count as read, and X waits for the longest max_ttl that the
+ * marks on them show: those of the agents, and of the last epochs that these agents have read there. X also
+ * waits, after the last of these losses, until each agent that is connected there has noticed the loss. Then
+ * X reads these nodes once more. This is safe if all agents have the same max_ttl, or if those with longer
+ * leases, or an agent that has read their epochs, are connected to a node that lost its memory.
  *
  * Sets of nodes. An epoch names its fleet, also after its process. X's marks, readings and blessings count
  * for one fleet only. A node with another fleet's epoch is not read, and bars all others; also when it has
@@ -47,7 +47,7 @@ instant_ns quarantine_until_ns(const struct shard *shard, unsigned node);
  * most this ttl have ended. */
 instant_ns quarantine_bless_ns(const struct shard *shard, unsigned node, uint32_t *ret_covered_ms);
 
-/* The length of a quarantine by the longest ttl that is known now. */
+/* The length of a quarantine for the longest ttl that is known now; 0: there are no quarantines. */
 int64_t quarantine_longest_ns(const struct shard *shard);
 
 /* True if a quarantine waits for a reading of this node. */

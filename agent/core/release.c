@@ -34,7 +34,7 @@ static bool is_held_back(const struct shard *shard, const struct lease *lease, i
 void release_begin(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     lease_table_enter(shard, lease, LEASE_RELEASING);
     lease->confirmed = 0;
-    /* The rule is retry.h's; an orphan's nodes are released one by one. */
+    /* Quiet if the value can't have had a majority: retry.h. An orphan's nodes are released one by one. */
     lease->quiet = !lease->orphan && !shard_is_majority(shard, lease->maybe);
     send_round(shard, lease, OPERATION_RELEASE,
                window_for_release(shard, lease->maybe & shard_askable(shard), now_ns), now_ns);

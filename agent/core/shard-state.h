@@ -104,7 +104,7 @@ struct shard {
     bool judging;                        /* a clock was set, and it is unknown which (node-trust.h) */
     struct shard_schedule schedule;
     struct shard_predecessors predecessors;
-    bool met_foreign_contender; /* ever: a place of these is used */
+    bool met_foreign_contender; /* a place below was ever used */
     struct foreign_contender foreign_contenders[FOREIGN_CONTENDERS_MAX];
     int64_t token_high;  /* the largest token granted here */
     uint32_t max_ttl_ms; /* the longest ttl: as configured, or of a resumed lease */

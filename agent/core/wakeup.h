@@ -5,8 +5,8 @@
  * wake-up is lost, on two conditions, which this file ensures: since the instant that shard_subscribed()
  * names, each message of that node has reached the shard; and shard_unsubscribed() reports when that ends.
  *
- * A subscription outlives the wait by `linger_ns`, since where hosts take turns the next wait is near, and
- * then begins with a subscription. Connections for messages open with the first name, and close
+ * A subscription outlives the wait by `linger_ns`: where hosts take turns, the next wait begins soon, and
+ * has the subscription from its beginning. Connections for messages open with the first name, and close
  * WAKEUP_CLOSE_MS after the last.
  *
  * Pure: time and events are arguments. All memory is given at the start. Owned by the keeper's thread; the
