@@ -102,8 +102,9 @@ static const struct kind {
     [SOCKET] = {.name = "socket", .options = socket_options},
 };
 
-/* This option of a titled section is a function, which libconfuse calls at the section's beginning, as its
- * default: its line is the section's. A file can't call it: syntax_mask() refuses a '('. */
+/* An option of each titled section. Its default is a call of begin_section(), which libconfuse makes at the
+ * section's beginning: so the option's line is the section's. A file can't make this call: syntax_mask()
+ * rejects '('. */
 #define BEGIN "@"
 
 /* libconfuse's callbacks have no user data, and its scanner is static, too: one thread reads at a time. */
@@ -444,8 +445,8 @@ static void check_whole(cfg_t *root) {
              n == 2 ? "node" : "nodes");
 }
 
-/* NULL: the defaults alone. libconfuse 3.3 frees sections twice that it had no memory for: then its tree is
- * left as it is. */
+/* NULL: the defaults alone. libconfuse 3.3 frees a section twice if it had no memory for the section: so
+ * after ENOMEM its tree is not freed. */
 static int parse(const char *text) {
     errno = 0;
     cfg_t *root = new_root();

@@ -59,7 +59,7 @@ static void note_user(struct admission *admission, unsigned account, uint32_t cl
     admission->latest_clock = clock;
 }
 
-/* Which changes what the request counts as (request.h). */
+/* Counted anew under its rule: a request that is held back counts as no waiter (request_count()). */
 static void set_held_back(struct registry *registry, struct request *request, bool held_back) {
     request_count(registry, request, -1);
     request->held_back = held_back;
@@ -125,8 +125,8 @@ static void unhold(struct registry *registry, struct admission_user *user, struc
     registry->admission.n_held_back--;
 }
 
-/* A user that came in turn alone may be one of several now, and have more than its share under way: it comes
- * in turn again when that has left. */
+/* A user that got its turn while no other user asked may have more than its share under way now: it leaves
+ * the round robin until enough of its requests have left. */
 static struct admission_user *first_in_turn(struct admission *admission) {
     struct list *turn;
 

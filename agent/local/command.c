@@ -127,8 +127,8 @@ static bool may_run(const struct call *call, const struct entry *entry) {
            call_may(call, entry->right, name->text, name->length);
 }
 
-/* Leases are extended as long as they are held, which no unit pays. So a user with many gets more of them at
- * a lower rate while others ask. RESUME brings no further lease. */
+/* No unit pays for the extensions of held leases. So while others ask, a user with many leases acquires
+ * further ones at a lower rate. RESUME adds no lease. */
 static unsigned work_of(const struct session *session, const struct entry *entry) {
     if (entry->handle != lease_command_acquire)
         return entry->work;

@@ -58,9 +58,8 @@ struct cooling_query {
     const struct session *session;
 };
 
-/* The names in the order of cooling_precedes() behind the lease with the id
- * `after` that the function wants. Returns how many, at
- * most `max`. */
+/* Lists the names that `wants` accepts behind the lease with the id `after`, in the order of
+ * cooling_precedes(). Returns how many, at most `max`. */
 size_t cooling_list(struct cooling_table *table, const struct cooling_query *query, size_t max,
                     const struct cooling_name *ret[]);
 

@@ -65,8 +65,8 @@ static uint32_t oldest_victim(const struct history_set *set, uint32_t uid) {
     return oldest_own;
 }
 
-/* In `order`: of the event that gives way to one of this user and kind; n_events: none has to. Each event of
- * a full set asks for one, so most of them only count, without a branch. */
+/* The place in `order` of the event that gives way to an event of this user and kind; n_events: none has to.
+ * Each event of a full set needs a victim, so the usual way is a loop that counts without a branch. */
 static uint32_t victim(const struct history_set *set, uint32_t uid, enum history_kind kind) {
     if (kind == HISTORY_ASKED && count_asked(set) >= HISTORY_SET_ASKED)
         return asked_victim(set, uid);

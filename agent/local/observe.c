@@ -335,7 +335,7 @@ static void query(struct front_state *front, struct observe_name *observed, inst
 }
 
 /* Plans the next query: at the keys' expiry, but not before the gap and not after the usual time. After a
- * hint the change is chased at growing distances, as it may have happened before the last answer. */
+ * hint, queries follow at growing distances until a change shows, which the last answer may have shown. */
 static void plan(struct observe_table *table, struct observe_name *observed, int64_t validity_ms,
                  bool changed, instant_ns now_ns) {
     int64_t delay_ms = random_between(&table->random, POLL_MS - POLL_JITTER_MS, POLL_MS + POLL_JITTER_MS);
@@ -423,9 +423,9 @@ void observe_report(struct front_state *front, const struct report *report, inst
     drop_unless_needed(table, observed);
 }
 
-/* When the name may be queried for its user's sake. Another user's requests wait at the nodes behind the
- * queries, and at the front behind the pushes; few of these don't count. Users that share account 0 are not
- * root. */
+/* When the name may be queried within its user's share. Other users' requests wait at the nodes behind the
+ * queries, and at the front behind the pushes; a pause of at most GAP_MS does not count. Users that share
+ * account 0 are not root. */
 static instant_ns user_may_query_ns(const struct front_state *front, const struct observe_name *observed,
                                     instant_ns now_ns) {
     const struct observe_table *table = &front->observers;

@@ -28,7 +28,8 @@ void query_share_pause(struct query_share *share, uint8_t account, struct list *
         list_append(&user->paused, link);
 }
 
-/* A session that goes on may ask for something else: so without a query under way, all go on. */
+/* A session that goes on need not send a query, whose end would let others go on. So all go on when the user
+ * has no query under way. */
 struct list *query_share_next(struct query_share *share, uint8_t account) {
     struct query_share_user *user = &share->users[account];
     struct list *link = list_first(&user->paused);

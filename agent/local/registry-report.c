@@ -219,8 +219,8 @@ static void failed(struct registry *registry, struct request *request, const str
     wait_queue_leave(registry, request);
 }
 
-/* A lease whose grant is not read ends at its deadline for that; before, only for the keeper's reason. The
- * keeper may have extended a lease that was at risk, and then stood still: the client knows of the risk
+/* Before the deadline the keeper's reason counts; at the deadline an unread grant is the reason. The keeper
+ * may have extended a lease at risk, and then have paused before it reported that: the client knows the risk
  * alone. */
 static enum reason reason_of_loss(const struct request *request, const struct report *report,
                                   instant_ns now_ns) {

@@ -257,8 +257,8 @@ void registry_drop(struct registry *registry, struct request *request, instant_n
     }
 }
 
-/* Those do not wait for a tick that a client may be about to resume in another session, or that have left
- * their name. */
+/* True for a request that is dropped without waiting for a tick: a client may be about to resume its lease
+ * in another session, or the request has left its queue. */
 static bool leaves_at_once(const struct request *request) {
     return request->restore != RESTORE_NONE || request->state == REQUEST_RELEASING ||
            (request->state == REQUEST_CONTENDING && request->resume);
@@ -342,7 +342,7 @@ static void wait_ended(struct registry *registry, struct request *request, insta
     request_set_due(registry, request, latest_ns);
 }
 
-/* The risk is a missed heartbeat of before a restart, which counts as one. */
+/* True: the risk is a heartbeat that was missed before a restart. The restart counts as a heartbeat. */
 static bool is_moot(const struct request *request, instant_ns now_ns) {
     int64_t heartbeat_ns = (int64_t) request->terms.heartbeat_ms * NS_PER_MS;
 

@@ -1,6 +1,6 @@
 #include "local/session.h"
 
-/* What the account's former user owes is none of this one's. (Several users share account 0.) */
+/* A new user of an account does not owe the former user's pauses. (Several users share account 0.) */
 static void take_account(struct session *session) {
     struct front_state *front = session->front;
     uint8_t account = quota_charge(&front->registry.quota, session->uid, QUOTA_SESSIONS, 1);

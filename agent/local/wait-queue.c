@@ -80,7 +80,7 @@ void wait_queue_contend_again(struct registry *registry, struct request *request
         wait_queue_contend(registry, request);
 }
 
-/* Behind a request that resumes, it contends when that request leaves. */
+/* An admitted request that is behind one that resumes contends when the latter leaves. */
 void wait_queue_admit(struct registry *registry) {
     struct request *request;
 

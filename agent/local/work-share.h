@@ -22,7 +22,8 @@ enum {
     /* The units of a request are in the table of commands (command.c). */
     WORK_SHARE_REQUEST = 1,
     WORK_SHARE_LEASE = 3, /* a request that the keeper and the nodes work on */
-    /* ACQUIRE takes one unit more for so many extensions a minute that the user's leases need, up to: */
+    /* For each WORK_SHARE_EXTENSIONS extensions a minute that its user's leases need, ACQUIRE takes one unit
+     * more, up to WORK_SHARE_LEASE_MAX in all. */
     WORK_SHARE_EXTENSIONS = 2048,
     WORK_SHARE_LEASE_MAX = 32,
     WORK_SHARE_LISTING = 8, /* a request that reads tables, and again each turn of a listing (listing.c) */

@@ -32,8 +32,8 @@ struct conn_table {
     uint32_t generation;       /* of new sessions, at least: above those of former processes */
     unsigned n_open;           /* connections with a socket */
     struct list open;          /* connections with a session */
-    struct list expelled;      /* without a socket; watched until their processes or leases end, */
-    instant_ns sweep_ns;       /* and looked at next by conn_sweep() then */
+    struct list expelled;      /* without a socket; kept until their processes or leases end */
+    instant_ns sweep_ns;       /* when conn_sweep() checks the expelled ones next */
     struct list closed;        /* freed by conn_sweep() */
     struct fair_queue ready;   /* may have input */
     struct list unsent;        /* have output */

@@ -246,8 +246,8 @@ static bool is_abandoned(const struct conn *conn) {
     return conn->half_closed && state == SESSION_ACQUIRING;
 }
 
-/* Nobody reads the reply to a release: what the client has sent behind it may be another release, without
- * which that lease would linger. */
+/* The client reads no reply to its RELEASE, so the session does not wait for the reply: the next request may
+ * be another RELEASE, without which that lease would linger. */
 static void pass_over_release(struct conn *conn) {
     if (conn->hung_up && conn->session.state == SESSION_RELEASING)
         session_proceed(&conn->session);
@@ -370,8 +370,8 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
 
 enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
 
-/* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
- * Other leases end at once. A user above its share gets no more than in a turn, with each of its processes.
+/* Takes the requests that the process had sent, as far as this is little work; for a user above its share,
+ * as much as in a turn for each process. Without its RELEASE a lease would linger. Other leases end at once.
  */
 static void take_last_requests(struct conn *conn, instant_ns now_ns) {
     const struct work_share *share = &conn->table->local->work;

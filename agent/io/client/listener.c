@@ -175,7 +175,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata) {
     return loop_set_timer(listener->resume, clock_now_ns() + PAUSE_MS * NS_PER_MS); /* no memory */
 }
 
-/* The time of the log's next count may be lost: on_resume() finds it again. */
+/* May replace the timer's time for the log's next count: on_resume() sets that again. */
 static int pause_until(struct listener *listener, instant_ns at_ns) {
     int r = sd_event_source_set_enabled(listener->source, SD_EVENT_OFF);
 

@@ -17,8 +17,8 @@ static bool is_alive(int pid_fd) {
     return poll(&end, 1, 0) == 0;
 }
 
-/* Kernels before 6.5 have no pidfd of the peer: if its process ended before the agent opened one, that is
- * another process's by now, and may be of another user. (A process of the same user is no secret to it.) */
+/* Kernels before 6.5 have no pidfd of the peer: if the peer ended before the agent opened one, its pid may
+ * be another process's by now, even of another user. (The unit of the user's own process is no secret.) */
 static bool is_of_user(pid_t pid, uid_t uid) {
     struct stat status;
     char path[32];

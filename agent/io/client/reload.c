@@ -29,7 +29,7 @@ static bool same_nodes(const struct config *a, const struct config *b) {
     return true;
 }
 
-/* What the file allows only together with an option that needs a restart needs one, too. */
+/* A value that is valid only with another option's new value needs a restart if that option does. */
 static bool timeout_waits(const struct config *running, const struct config *fresh) {
     int64_t ttl_ms = fresh->terms.default_ttl_ms < running->max_ttl_ms ? fresh->terms.default_ttl_ms
                                                                        : running->max_ttl_ms;

@@ -18,10 +18,11 @@ struct duplicate_nodes {
 /* `nodes`: the connections, which must outlive it; NULL: not made yet. */
 void duplicate_nodes_init(struct duplicate_nodes *duplicates, struct redis *const *nodes, unsigned n);
 
-/* The node is ready. True: it is the server of node *ret, and rejected. It stays rejected, also across
- * connections of both, until both are ready with different processes: the server's epoch has the name of
- * *ret, and would look like another fleet's under this one. */
+/* The node is ready. True: the node is the same server as node *ret, and is rejected. It stays rejected,
+ * also across reconnects, until both are ready with different processes: the server's epoch has the name of
+ * *ret, and would look like another fleet's under this node's name. */
 bool duplicate_nodes_reject(struct duplicate_nodes *duplicates, unsigned node, unsigned *ret);
 
-/* Then: returns rejected nodes that are ready, and no longer the server of this one, nor of others. */
+/* Call this next: accepts the rejected nodes that are ready, and no longer the same server as this node or
+ * another one. Returns them. */
 node_set duplicate_nodes_part(struct duplicate_nodes *duplicates, unsigned node);

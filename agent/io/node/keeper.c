@@ -160,8 +160,8 @@ static int set_timer(struct keeper *keeper, instant_ns at_ns) {
     return loop_set_timer(keeper->timer, keeper->timer_ns);
 }
 
-/* Most deadlines, such as a node time-out, are met long before. An idle firing costs more than setting the
- * timer again, but less than setting it after each answer. */
+/* True if the timer should be moved to the later time. Most answers come long before their node time-out. A
+ * firing without work costs more than setting the timer, but less than setting it after each answer. */
 static bool would_fire_idle(struct keeper *keeper, instant_ns due_ns) {
     int64_t too_early_ns = due_ns - keeper->timer_ns;
 
@@ -388,7 +388,7 @@ static void on_node_info(void *userdata, struct redis *redis) {
         node_trust_refuses(&keeper->shard, redis_index(redis), refusal, clock_now_ns());
 }
 
-/* A new subscription has what its greeting asks for. */
+/* Subscribes anew: the greeting of a subscription requests what the user's rights allow. */
 static void on_node_rights(void *userdata, struct redis *redis) {
     struct keeper *keeper = userdata;
 

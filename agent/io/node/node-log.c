@@ -53,8 +53,8 @@ static void note_state(struct node_log *log, unsigned node, enum node_state node
     log->due_ns = instant_min(log->due_ns, log_limit_settle(&log->state_lines[node], now_ns));
 }
 
-/* The first keeper logs for all, each trouble once: a node that is down for a week is tried all the time.
- * But only one keeper may see that a clock was set: the others then miss the epoch. */
+/* The first keeper logs for all keepers, and each trouble once: a node that is down for a week is tried all
+ * the time. But any keeper logs a clock that was set: the others may find only that the epoch is gone. */
 static void log_state(struct node_log *log, const struct report *report) {
     char *logged = log->trouble[report->node];
     char text[NODE_TROUBLE_BYTES];

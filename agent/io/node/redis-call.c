@@ -171,8 +171,8 @@ static void on_call_reply(redisAsyncContext *context, void *reply, void *privdat
         reload_scripts(redis);
         return;
     }
-    /* Others have loaded the scripts first. A repetition of earlier calls would come behind this one, such
-     * as behind the release of the same key. */
+    /* Another client has loaded the scripts. Earlier calls are not repeated: they would come behind this
+     * call, which may be the release of their key. */
     if (reply && redis->reloading)
         drop_held(redis, true);
     if (reply)

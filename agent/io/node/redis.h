@@ -22,8 +22,8 @@
 #include "io/node/server-info.h"
 #include "io/node/user-rights.h"
 
-/* The reason to close a connection on which an answer has another type than its question asked for. Which
- * question each later answer belongs to is no longer known. */
+/* The reason to close a connection on which an answer has a type that its request can't have: from then on
+ * it is unknown to which request each answer belongs. */
 #define REDIS_MISFIT "sent an answer of a wrong type"
 
 enum redis_state {

@@ -96,8 +96,8 @@ const char *server_info_refusal(const struct server_info *info, bool *ret_sure) 
     return info->full ? "is full: it refuses new leases, and extends those that are held" : NULL;
 }
 
-/* A promotion leaves the id of the replicated data set, even if the server was a replica only between two
- * inspections. Zeroes: never a replica. */
+/* After a promotion INFO has the id of the data set that the server had as a replica. So a time as a replica
+ * shows even if it lay between two inspections. Zeroes: never a replica. */
 static bool was_promoted(const struct server_info *before, const struct server_info *after) {
     return strcmp(before->former_replid, after->former_replid) != 0 &&
            strspn(after->former_replid, "0") != strlen(after->former_replid);

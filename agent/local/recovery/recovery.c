@@ -208,7 +208,8 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
     }
 }
 
-/* The new ledger has no entry for a lease without a session: the process after this one does not know it. */
+/* The new ledger has no entry for a lease without a session, and notes only how long its keys may exist: the
+ * next process does not know the lease. */
 static void note_without_entry(struct ledger *ledger, const struct decision *decision, instant_ns now_ns) {
     int64_t linger_ns = decision->entry.left ? 0 : (int64_t) decision->ask.terms.linger_ms * NS_PER_MS;
 

@@ -58,7 +58,8 @@ struct request *restore_request(struct registry *registry, struct session *sessi
 
 /* --- starting --- */
 
-/* Its ttl is longer than max_ttl now. The end of max_hold may be nearer. */
+/* True if the lease is not extended because its ttl exceeds max_ttl now, and its risk is not that of
+ * max_hold. */
 static bool is_too_long(const struct request *request) {
     return request->restore == RESTORE_LEFT && !request->abandoned && request->risk != 1 + REASON_MAX_HOLD;
 }
