@@ -14,8 +14,6 @@ enum { RESUME_RETRY_MS = 50 };
 
 /* --- grants --- */
 
-/* Without memory for the token the lease can't be resumed. */
-
 /* Byte by byte: memcpy(3) leaves what it copies in vector registers, and the dynamic linker saves these on
  * the stack at the first call of a function. */
 static void copy_secret(volatile char *to, const volatile char *from, size_t length) {
@@ -23,6 +21,7 @@ static void copy_secret(volatile char *to, const volatile char *from, size_t len
         to[i] = from[i];
 }
 
+/* Without memory for the token the lease can't be resumed. */
 static void take_resume_token(struct redlock_lease *lease, const struct resp_token *token) {
     if (!token || token->type != RESP_BULK || token->length == 0)
         return;
@@ -357,9 +356,9 @@ static void deadline_passed(struct client *client, struct redlock_lease *lease) 
                            : "its deadline passed before the agent reported anything");
 }
 
-/* When an asynchronous request fails for lack of an outcome; INT64_MAX: not. While the agent sends anything,
- * it may be busy with earlier requests, and the time of one without an id goes on. While there is no agent,
- * client_fail_requests() ends requests. */
+/* When an asynchronous request fails for lack of an outcome; INT64_MAX: not. For a request without an id,
+ * the time starts again whenever the agent sends anything: the agent may be busy with earlier requests.
+ * While there is no agent, client_fail_requests() ends requests. */
 static int64_t outcome_due_ns(const struct client *client, const struct redlock_lease *lease) {
     int64_t from_ns = lease->sent_ns;
     bool asked = lease->state == LEASE_ASKED, waits = lease->state == LEASE_WAITING;

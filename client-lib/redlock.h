@@ -178,7 +178,7 @@ struct redlock_leader {
     char type[32];       /* the key's type in Redis if it is not a string, and so not a lock; else "" */
     int64_t since_ms;    /* how long the holder has had the lease; 0: unknown, as for another host's */
     int64_t cooling_ms;  /* the lease has ended, and its cooldown keeps the name taken for this long; 0: it
-                          * has  not ended, or is another host's */
+                          * has not ended, or is another host's */
 };
 
 #define REDLOCK_LEADER_INIT \

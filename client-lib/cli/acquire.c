@@ -158,8 +158,8 @@ static bool wait_for_lease(const struct cli *cli, struct acquire *acquire, struc
     return acquire->granted;
 }
 
-/* False: another signal came, as a service manager sends them to all processes of a service or session: PID
- * may still be at work. */
+/* False: the signal is another one than CLI_RELEASE_SIGNAL. A service manager sends some to all processes of
+ * a service or session, and PID may still be at work. */
 static bool is_released(const struct acquire *acquire) {
     struct signalfd_siginfo info;
 

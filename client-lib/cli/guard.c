@@ -232,8 +232,8 @@ static int run_command(struct guard *guard) {
     return lease->is_given_up ? STATUS_LOST : -1;
 }
 
-/* An agent that is stuck blocks these calls for seconds. So the guard dies with the relay, of which it knows
- * nothing meanwhile: Ctrl-C ends both. No lease is requested yet. */
+/* A stuck agent blocks these calls for seconds, in which the guard does not notice the relay's end. So the
+ * kernel kills the guard with the relay: Ctrl-C ends both. No lease is requested yet. */
 static int prepare(struct guard *guard) {
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guard->relay)

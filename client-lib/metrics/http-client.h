@@ -1,5 +1,5 @@
-/* The clients of the HTTP server, and until when each may be at what it does: no client keeps a place for
- * long, whatever bytes it sends or does not read, and a new client always finds one. For one thread. */
+/* The clients of the HTTP server, with a time limit for each state: no client keeps a place for long,
+ * whatever it sends or does not read, and a new client always finds a place. For one thread. */
 #pragma once
 
 #include <stdint.h>
