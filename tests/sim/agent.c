@@ -562,6 +562,28 @@ static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
     return true;
 }
 
+/* True if there is a token that a majority of the nodes accepts: larger than their floors, and within
+ * fence_skew of their clocks. Clocks with different rates are seconds apart after an hour. */
+static bool do_tokens_agree(const struct sim_agent *agent) {
+    int64_t skew_us = (int64_t) agent->fence_skew_ms * 1000;
+
+    for (unsigned i = 0; i < agent->n_nodes; i++) {
+        int64_t least_us = sim_nodes[agent->at[i]].data.floor_us;
+        unsigned accept = 0;
+        for (unsigned j = 0; j < agent->n_nodes; j++) {
+            const struct sim_node *node = &sim_nodes[agent->at[j]];
+            accept += node->data.floor_us <= least_us && least_us < node_clock_us(node) + skew_us;
+        }
+        if (accept >= quorum_of(agent->n_nodes))
+            return true;
+    }
+    return false;
+}
+
+bool agent_has_tokens(const struct sim_agent *agent) {
+    return sim_tokens_agree && (!sim_fencing || do_tokens_agree(agent));
+}
+
 bool agent_is_untroubled(const struct sim_agent *agent) {
     bool untroubled = front_serves(agent) && sim_now_ns >= agent->paused_until_ns;
 

@@ -151,5 +151,8 @@ void agent_command(struct sim_agent *agent, uint64_t name_hash, const struct com
 void agent_bless(struct sim_agent *agent, unsigned node); /* an operator's word */
 bool agent_is_idle(const struct sim_agent *agent);        /* and all nodes vote */
 
+/* A majority of the nodes accepts a token. */
+bool agent_has_tokens(const struct sim_agent *agent);
+
 /* The agent runs, all nodes vote, and no message between them is late. */
 bool agent_is_untroubled(const struct sim_agent *agent);

@@ -272,7 +272,7 @@ void exclusion_check_answer(const struct client *client, const char *error) {
 static bool is_untroubled_for_long(const struct sim_agent *agent) {
     int64_t *since_ns = &untroubled_since_ns[agent->index];
 
-    if (!sim_calm || !sim_tokens_agree || !agent_is_untroubled(agent))
+    if (!sim_calm || !agent_has_tokens(agent) || !agent_is_untroubled(agent))
         *since_ns = INSTANT_NEVER;
     else if (*since_ns == INSTANT_NEVER)
         *since_ns = sim_now_ns;
