@@ -73,7 +73,7 @@ static struct observe_name *name_new(struct observe_table *table, uint64_t hash,
     if (!observed)
         return NULL;
     observed->since_ns = now_ns;
-    observed->unanswered_ns = INSTANT_NEVER;
+    observed->unanswered_ns = observed->changing_ns = INSTANT_NEVER;
     observed->queried_ns = INSTANT_LONG_AGO;
     list_init(&observed->observers);
     timer_queue_set(&table->due, index_of(table, observed), now_ns);
@@ -392,19 +392,33 @@ static bool take_no_holder(struct observe_table *table, struct observe_name *obs
     return true;
 }
 
-/* Without a majority, or while a lease's value may be changing, the leadership stays as it is for
- * UNKNOWN_MS. */
-static bool take_report(struct observe_table *table, struct observe_name *observed,
-                        const struct report *report, instant_ns now_ns) {
-    if (report->kind == REPORT_LEADER && (report->text || !report->changing)) {
-        observed->unanswered_ns = INSTANT_NEVER;
-        return report->text ? take_holder(table, observed, report, now_ns)
-                            : take_no_holder(table, observed, LEADERSHIP_FREE, now_ns);
-    }
+/* Without a majority the leadership stays as it is for UNKNOWN_MS. */
+static bool take_no_majority(struct observe_table *table, struct observe_name *observed, instant_ns now_ns) {
     observed->unanswered_ns = instant_min(observed->unanswered_ns, now_ns);
     if (now_ns - observed->unanswered_ns < UNKNOWN_MS * NS_PER_MS)
         return false;
     return take_no_holder(table, observed, LEADERSHIP_UNKNOWN, now_ns);
+}
+
+/* No value has a majority. The same while a lease's value may be changing; values that differ for longer are
+ * those of attempts that fail. */
+static bool take_free(struct observe_table *table, struct observe_name *observed, bool changing,
+                      instant_ns now_ns) {
+    observed->changing_ns = changing ? instant_min(observed->changing_ns, now_ns) : INSTANT_LONG_AGO;
+    if (changing && now_ns - observed->changing_ns < UNKNOWN_MS * NS_PER_MS)
+        return false;
+    return take_no_holder(table, observed, LEADERSHIP_FREE, now_ns);
+}
+
+static bool take_report(struct observe_table *table, struct observe_name *observed,
+                        const struct report *report, instant_ns now_ns) {
+    if (report->kind != REPORT_LEADER || report->undecided)
+        return take_no_majority(table, observed, now_ns);
+    observed->unanswered_ns = INSTANT_NEVER;
+    if (!report->text)
+        return take_free(table, observed, report->changing, now_ns);
+    observed->changing_ns = INSTANT_NEVER;
+    return take_holder(table, observed, report, now_ns);
 }
 
 void observe_report(struct front_state *front, const struct report *report, instant_ns now_ns) {

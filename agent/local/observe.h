@@ -39,6 +39,7 @@ struct observe_name {
     int64_t token;
     instant_ns since_ns;        /* first answer of this leadership */
     instant_ns unanswered_ns;   /* first query in a row without a majority; INSTANT_NEVER: none */
+    instant_ns changing_ns;     /* a lease's value may be changing since then; INSTANT_NEVER: it is not */
     instant_ns queried_ns;      /* last query sent */
     instant_ns paused_until_ns; /* for the time of its pushes so far, the next query waits */
     uint32_t chase_ms;  /* after a hint, until the change shows: delay of the next query; 0: no hint */

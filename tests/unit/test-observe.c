@@ -210,6 +210,14 @@ static void test_changing_value(void) {
     (void) query_within_ms(1100);
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
     is_string(pushed(0), "", "nor does the same holder count as a new one afterwards");
+    instant_ns from_ns = harness.now_ns;
+    while (harness.output_length[0] == 0 && harness.now_ns - from_ns < 20 * NS_PER_S) {
+        assert(query_within_ms(1100));
+        answer_with(&(struct report){.kind = REPORT_LEADER, .changing = true});
+    }
+    is_string(pushed(0), nobody, "a name whose values are those of attempts that fail is free");
+    ok(harness.now_ns - from_ns >= 5 * NS_PER_S && harness.now_ns - from_ns <= 7 * NS_PER_S,
+       "after 5 to 7 seconds");
 }
 
 static void test_unknown_since(void) {
