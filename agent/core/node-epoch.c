@@ -59,7 +59,7 @@ static void trust(struct node *node, const struct probe *probe, instant_ns now_n
     node->probe_ns = now_ns + node_probe_interval_ns(node);
     node->blessed_floor_us = probe->floor_us;
     node->trust = NODE_TRUSTED;
-    node->marking = node->hurry = false;
+    node->marking = false;
     node->marked_ns = INSTANT_NEVER;
 }
 
@@ -96,6 +96,9 @@ static void found_blessed(struct node *node, const struct probe *probe, const st
     static const char shorter[] = "its epoch is for shorter leases than ours: being changed";
 
     if (!node->foreign && suffices(node, terms)) {
+        /* A BLESS of a voting node that came while this probe was under way still shortens the epoch. */
+        node->hurry = node->hurry && node->trust == NODE_TRUSTED && !was_amending &&
+                      node->known_ms > terms->max_ttl_ms;
         trust(node, probe, now_ns);
         return;
     }

@@ -109,6 +109,23 @@ static void test_operator_shortens(void) {
     is_int(harness.blessings[0], 0, "bless of a voting node does not count for a later loss of data");
 }
 
+static void test_operator_shortens_during_a_probe(void) {
+    shard_harness_begin(3);
+    epoch_changes(0, epoch_of(DAY_MS, 1));
+    while (!harness.shard.nodes[0].probing) {
+        harness.now_ns += NS_PER_MS;
+        shard_tick(&harness.shard, harness.now_ns);
+    }
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
+    is_int(harness.amendments[0], 0, "an operator's bless command waits for the probe that is under way");
+    probed(0, epoch_of(DAY_MS, 1));
+    is_int(harness.amendments[0], 1, "and shortens the epoch then");
+    is_int(harness.amended[0].max_ttl_ms, MINUTE_MS, "to the agent's max_ttl");
+    probed(0, epoch_of(MINUTE_MS, 2));
+    epoch_changes(0, epoch_of(DAY_MS, 3));
+    is_int(harness.amendments[0], 1, "another agent's longer leases after that stay");
+}
+
 /* The node's epoch changes between the start of the round and the vote. */
 static void test_epoch_younger_than_round(void) {
     shard_harness_begin(3);
@@ -170,6 +187,7 @@ int main(void) {
     test_shortened();
     test_veto();
     test_operator_shortens();
+    test_operator_shortens_during_a_probe();
     test_epoch_younger_than_round();
     test_longer_lease_below_proposal();
     test_longer_lease_resumed();
