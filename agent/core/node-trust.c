@@ -180,10 +180,11 @@ static struct disagreement disagreement_of(const struct shard *shard) {
     return all;
 }
 
-/* The number of nodes whose clocks have agreed with ours since the step; -1: a node's answer is missing,
- * and requested. Only a node whose clock was known before the step can agree. */
-static int count_agreeing(struct shard *shard, const struct disagreement *all, instant_ns now_ns) {
-    int agreeing = 0;
+/* The number of nodes whose clocks have agreed with ours since the step. *ret_open: of nodes that may agree,
+ * and whose answers are requested. Only a node whose clock was known before the step can agree. */
+static unsigned count_agreeing(struct shard *shard, const struct disagreement *all, instant_ns now_ns,
+                               unsigned *ret_open) {
+    unsigned agreeing = 0, open = 0;
 
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct clock_offset *offset = &shard->nodes[i].offset;
@@ -191,10 +192,12 @@ static int count_agreeing(struct shard *shard, const struct disagreement *all, i
             continue;
         if (offset->sent_ns < all->since_ns) {
             node_ask_time(&shard->nodes[i], now_ns); /* its answer under way may be older than the step */
-            return -1;
+            open++;
+        } else {
+            agreeing++;
         }
-        agreeing++;
     }
+    *ret_open = open;
     return agreeing;
 }
 
@@ -202,11 +205,11 @@ static void judge_clocks(struct shard *shard, instant_ns now_ns) {
     if (!shard->judging)
         return;
     const struct disagreement all = disagreement_of(shard);
-    int agreeing = all.nodes == 0 ? 0 : count_agreeing(shard, &all, now_ns);
-    if (agreeing < 0)
+    unsigned open = 0, agreeing = all.nodes == 0 ? 0 : count_agreeing(shard, &all, now_ns, &open);
+    if (open > 0 && agreeing + open >= all.nodes)
         return;
     shard->judging = false;
-    bool ours_is_right = (unsigned) agreeing >= all.nodes;
+    bool ours_is_right = agreeing >= all.nodes;
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         struct node *node = &shard->nodes[i];
         if (node->stepped && !node->judged)
@@ -414,7 +417,6 @@ instant_ns node_trust_until_ns(const struct shard *shard, unsigned index) {
 }
 
 void node_trust_tick(struct shard *shard, instant_ns now_ns) {
-    judge_clocks(shard, now_ns);
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         struct node *node = &shard->nodes[i];
         switch (node_tick(node, now_ns)) {
@@ -432,8 +434,10 @@ void node_trust_tick(struct shard *shard, instant_ns now_ns) {
         case NODE_RECOVERED:
             break;
         }
-        ask(shard, i, now_ns);
     }
+    judge_clocks(shard, now_ns); /* a node that has just stalled is not awaited */
+    for (unsigned i = 0; i < shard->config.nodes; i++)
+        ask(shard, i, now_ns);
 }
 
 instant_ns node_trust_due_ns(const struct shard *shard) {

@@ -136,8 +136,11 @@ void loss_check(const struct view *view, enum reason reason) {
                   reasons[reason], reasons[view->risk - 1]);
     if (!sudden && reason == REASON_PAUSED && !may_be_paused(view))
         violation("client %u loses its lease for paused, and nothing stood still", view_index(view));
-    if (!sudden && reason != REASON_PAUSED && view->risk == 0 && !view_is_short(view) &&
-        !(view_was_paused(view) && reason < REASON_PAUSED) && !view_was_restarted(view))
+    /* A front that goes on after the deadline can't warn any more. */
+    bool late = sim_now_ns <= view_paused_until_ns(view) + MAIL_MS * NS_PER_MS;
+    bool unwarned = view_was_paused(view) && (reason < REASON_PAUSED || (reason == REASON_MAX_HOLD && late));
+    if (!sudden && reason != REASON_PAUSED && view->risk == 0 && !view_is_short(view) && !unwarned &&
+        !view_was_restarted(view))
         violation("client %u loses its lease for %s without a warning", view_index(view), reasons[reason]);
 }
 

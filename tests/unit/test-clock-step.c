@@ -415,6 +415,31 @@ static void test_trusted_nodes_are_probed(void) {
        "unless an answer has shown its clock meanwhile");
 }
 
+/* A silent node does not delay what the other clocks show. */
+static void test_step_of_the_agent_beside_a_silent_node(void) {
+    begin_with_clocks(3);
+    hold(1);
+    answer_clock(0, 8000);
+    answer_clock(1, 8000);
+    const struct report *lost = last_report(REPORT_LOST);
+    ok(lost && lost->reason == REASON_PAUSED,
+       "rule 11: two of three clocks stepped: the lease is lost without the third one's answer");
+
+    begin_with_clocks(3);
+    hold(1);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    answer_clock(0, 8000);
+    ok(!last_report(REPORT_LOST), "one clock stepped, and another one may agree with the agent's");
+    instant_ns from_ns = harness.now_ns;
+    while (harness.node_states[2] != NODE_STATE_FAILED) {
+        harness.now_ns = shard_due_ns(&harness.shard);
+        shard_tick(&harness.shard, harness.now_ns);
+    }
+    lost = last_report(REPORT_LOST);
+    ok(lost && lost->reason == REASON_PAUSED && harness.now_ns - from_ns < 2 * NS_PER_S,
+       "rule 11: when that node does not answer, the lease is lost at once");
+}
+
 int main(void) {
     test_step_of_a_node();
     test_step_beside_a_bound();
@@ -423,6 +448,7 @@ int main(void) {
     test_answers_from_before_the_step();
     test_step_of_a_failed_node();
     test_step_of_the_agent();
+    test_step_of_the_agent_beside_a_silent_node();
     test_step_of_the_agent_beside_others();
     test_step_in_quarantine();
     test_heir();
