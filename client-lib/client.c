@@ -455,7 +455,7 @@ void client_fail_timed_out(struct client *client, int64_t now_ns) {
         next = lease->next;
         if (now_ns < kept_until_ns(lease))
             continue;
-        client_note(client, "the time passed while there was no agent");
+        client_note(client, "the wait ended while there was no agent");
         fail_kept(client, lease, REDLOCK_TIMED_OUT);
     }
 }

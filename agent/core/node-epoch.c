@@ -93,7 +93,7 @@ static bool is_still_stepped(struct node *node, const struct probe *probe, insta
 /* The epoch names the process. */
 static void found_blessed(struct node *node, const struct probe *probe, const struct node_epoch_terms *terms,
                           bool was_amending, instant_ns now_ns) {
-    static const char shorter[] = "its epoch is for shorter leases than ours: being changed";
+    static const char shorter[] = "its epoch allows no leases as long as ours: being changed";
 
     if (!node->foreign && suffices(node, terms)) {
         /* A BLESS of a voting node that came while this probe was under way still shortens the epoch. */
@@ -204,7 +204,7 @@ void node_epoch_outgrow(struct node *node, uint32_t max_ttl_ms) {
 }
 
 void node_epoch_doubt(struct node *node) {
-    static const char changed[] = "its epoch has changed, or is lost: being examined";
+    static const char changed[] = "its epoch has changed or is lost: the node is being examined";
 
     if (node->trust != NODE_TRUSTED)
         return;

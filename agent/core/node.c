@@ -204,7 +204,7 @@ void node_note_present(struct node *node) {
     else if (node->slow)
         (void) snprintf(node->trouble, sizeof(node->trouble),
                         "slow: a request has waited for %d ms. While a majority is prompt, new leases do "
-                        "without this node",
+                        "not use this node",
                         (int) NODE_SLOW_MS);
     else
         node->trouble[0] = '\0';

@@ -98,7 +98,7 @@ bool rejection_names_holder(const char *error) {
 
 void rejection_text_hidden(const struct request *request, instant_ns now_ns,
                            char text[REJECTION_TEXT_BYTES]) {
-    static const char held[] = "held; by whom is shown with the right 'leader'";
+    static const char held[] = "held; the right 'leader' shows the holder";
 
     if (request->try_once)
         (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", held);

@@ -90,7 +90,7 @@ void resume_command(const struct call *call) {
     if (!call_has_name(call))
         return;
     if (!resume_token_read(text->text, text->length, &token)) {
-        reply_error(call->session, "BADARG", "this is no secret of a lease");
+        reply_error(call->session, "BADARG", "this is not the secret of a lease");
         return;
     }
     lock_value_resume(token.value);

@@ -38,7 +38,7 @@ struct awaited {
 static void complain(const struct resp_token *node) {
     const char *state = listing_text(node, "state"), *reason = listing_text(node, "reason");
 
-    cli_complain("node %s is still %s%s%s: the blessing may not have counted: repeat it %s",
+    cli_complain("node %s is still %s%s%s: the blessing may have had no effect: repeat it %s",
                  listing_text(node, "name"), state, reason[0] ? ": " : "", reason,
                  strcmp(state, "quarantined") == 0 ? "now" : "when 'redlock nodes' shows quarantined");
 }

@@ -164,7 +164,7 @@ void hold_lead_give_up(struct hold *hold) {
 void hold_lead_end(struct hold *hold) {
     (void) unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
     if (!hold->lost)
-        hold_log_change(hold, "this host leads no more, token %" PRIu64, redlock_fence(hold->lease));
+        hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
     if (hold->signals.count > 0)
         release_last(hold);
     else

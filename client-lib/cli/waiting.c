@@ -53,7 +53,7 @@ static void report(const struct waiting *waiting) {
     else if (held == 0)
         cli_complain("%s: waiting: not held at this moment", waiting->name);
     else if (held == REDLOCK_DENIED) /* to ask for the holder, not to wait */
-        cli_complain("%s: waiting: the reason is shown with the right 'leader'", waiting->name);
+        cli_complain("%s: waiting: the right 'leader' shows the reason", waiting->name);
     else
         cli_complain("%s: waiting: %s%s%s", waiting->name, redlock_strerror(held), connection ? ": " : "",
                      connection ? redlock_error_text(connection) : "");

@@ -81,7 +81,7 @@ def test_lead():
     lab.wait_gone(nodes, "lead")
     ok(True, "released")
     equal(re.sub("token \\d+", "token N", holder.errors()),
-          "redlock: lead: this host leads, token N\nredlock: lead: this host leads no more, token N\n",
+          "redlock: lead: this host leads, token N\nredlock: lead: this host no longer leads, token N\n",
           "a line for the journal at each change")
     holder = Holder("lead", abstract=True)
     holder.ready()

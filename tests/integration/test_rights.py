@@ -123,7 +123,7 @@ def test_nothing_of_others():
         own = "%s %s %d" % (before.get(request, ""), request, lab.as_map(bob.call("WHOAMI"))["pid"])
         equal([secret for secret in secrets if has_word(text, secret) and not has_word(own, secret)], [],
               "%s shows nothing of hers" % request)
-    begins(bob.call("ACQUIRE", "private/a"), "BUSY held; by whom is shown with the right 'leader'",
+    begins(bob.call("ACQUIRE", "private/a"), "BUSY held; the right 'leader' shows the holder",
            "that the name is held he learns")
     ok("held by process" in str(waiter.call("ACQUIRE", "private/a")), "she sees her own process")
     text = shown(root, "LEADER", "private/a") + shown(root, "LEASES", "LATEST", "64")
@@ -141,7 +141,7 @@ def test_waiting_command():
                          "--socket", agent.socket_path, "run", "private/a", "true"], text=True,
                         stderr=subprocess.PIPE)
     equal(process.stderr.readline(),
-          "redlock: private/a: waiting: the reason is shown with the right 'leader'\n",
+          "redlock: private/a: waiting: the right 'leader' shows the reason\n",
           "the line after two seconds is no denial of the request")
     alice.close()
     equal(process.wait(20 * SCALE), 0, "and the command runs when its turn comes")

@@ -136,7 +136,7 @@ def test_bless_without_effect():
     status, out, errors = lab.redlock_run(agent, "nodes", "--bless", "a", "b", "nonesuch", "c", "b")
     equal((status, out), (64, ""), "an unknown node, and one that is not connected")
     equal(errors.splitlines()[1:],
-          ["redlock: node b is still connecting: Connection refused: the blessing may not have counted: "
+          ["redlock: node b is still connecting: Connection refused: the blessing may have had no effect: "
            "repeat it when 'redlock nodes' shows quarantined"],
           "the latter has a line: its state, the reason, the consequence, the next step")
     equal({name: node["state"] for name, node in agent.node_states().items()},

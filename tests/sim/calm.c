@@ -111,7 +111,8 @@ bool calm_look(void) {
         return false;
     next_look_ns = sim_now_ns + CHECK_MS * NS_PER_MS;
     for (unsigned i = 0; i < sim_n_agents; i++)
-        note(&untroubled_since_ns[i], agent_has_tokens(&sim_agents[i]) && agent_is_untroubled(&sim_agents[i]));
+        note(&untroubled_since_ns[i],
+             agent_has_tokens(&sim_agents[i]) && agent_is_untroubled(&sim_agents[i]));
     for (unsigned i = 0; i < SIM_NAMES; i++)
         note(&free_since_ns[i], is_free(i));
     for (unsigned i = 0; i < sim_n_nodes; i++)

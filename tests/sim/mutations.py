@@ -242,7 +242,8 @@ MUTATIONS = [
     ("fence_skew is not enforced (script)", "tests/sim/node.c",
      "if (ahead_us > skew_us ||", "if ("),
     ("an operator's blessing also covers the node's next loss", "agent/core/node-epoch.c",
-     "node->trust == NODE_TRUSTED && !was_amending &&\n                      node->known_ms > terms->max_ttl_ms;",
+     "node->trust == NODE_TRUSTED && !was_amending &&\n"
+     "                      node->known_ms > terms->max_ttl_ms;",
      "terms;"),
     ("a quarantine ends with one other node fewer", "agent/core/quarantine.c",
      "needed = nodes - quorum_of(nodes) + 1;", "needed = nodes - quorum_of(nodes);"),

@@ -103,7 +103,7 @@ static const struct {
     {"OBSERVE redlockd:x", "-BADNAME "},
     {"ACQUIRE \xff", "-BADNAME a name is valid UTF-8\r\n"},
     {"ACQUIRE \xc2\x85", "-BADNAME a name has no control characters\r\n"},
-    {"RESUME 0 1-00", "-BADARG this is no secret of a lease\r\n"},
+    {"RESUME 0 1-00", "-BADARG this is not the secret of a lease\r\n"},
     {"RESUME 0", "-ERR wrong number of arguments for RESUME: 1 given, "},
     {"LEASES FROM 1", "-BADARG LEASES takes "},
     {"LEASES LATEST 0", "-BADARG LEASES takes "},

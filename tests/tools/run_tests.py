@@ -286,10 +286,10 @@ def places_of(expected):
 
 
 def run_legs(legs, given, logbase):
-    """The tests of all legs: the sanitizers' legs beside each other, the other ones one after the other. Parts
-    of gcc's leg run beside them: tests that only compute, on idle cores, from the beginning on; and after its
-    other tests those with systemd, which wait for minutes, and those that take long. Returns the logs with
-    their legs."""
+    """The tests of all legs: the sanitizers' legs beside each other, the other ones one after the other.
+    Parts of gcc's leg run beside them: tests that only compute, on idle cores, from the beginning on; and
+    after its other tests those with systemd, which wait for minutes, and those that take long. Returns the
+    logs with their legs."""
     divided = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
     minutes = {leg.name: LEGS[leg.name]["all_minutes" if given.all else "minutes"] for leg in legs}
     logs, beside = [(leg.name, logbase) for leg in legs], []

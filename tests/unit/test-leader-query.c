@@ -171,7 +171,7 @@ static void test_silent_nodes(void) {
     } cases[] = {
         {{"one", "", "", NULL, NULL}, true, true, "one key and two silent nodes of five may be a majority"},
         {{"one", "two", "", "", NULL}, false, false, "two values, and one silent node, are none"},
-        {{"one", "one", "two", "", NULL}, true, true, "two keys of one value, and one silent node, may be one"},
+        {{"one", "one", "two", "", NULL}, true, true, "two keys of one value may be one with a silent node"},
         {{"", "", "", NULL, NULL}, false, false, "nor can two silent nodes be one alone"},
         {{FIRST "0001:web1:0badcafe:4:0:", FIRST "0001:web1:0badcafe:4:0:", SECOND "0001:web1:0badcafe:5:0:",
           "", NULL},

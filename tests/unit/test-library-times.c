@@ -248,7 +248,7 @@ static void on_failed(struct redlock_lease *lease, enum redlock_error error, con
     failed_ns = now_ns;
     failed_by = error;
     if (error == REDLOCK_TIMED_OUT)
-        is_string(text, "the time passed while there was no agent", "with the reason");
+        is_string(text, "the wait ended while there was no agent", "with the reason");
 }
 
 /* A request that waits when the agent goes for good. */

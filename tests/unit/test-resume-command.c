@@ -240,7 +240,7 @@ static void test_bad_secrets(void) {
             if (secret[i] == (char) c)
                 continue;
             resume(1, changed, "");
-            refused += begins(1, "-BADARG this is no secret");
+            refused += begins(1, "-BADARG this is not the secret");
             tried++;
         }
         (void) snprintf(changed, sizeof(changed), "%.*s", (int) i + 1, secret);

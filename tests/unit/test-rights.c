@@ -425,12 +425,12 @@ static void test_hidden_holder(void) {
     (void) hold(0, "ACQUIRE job ASYNC");
     replies(2, "ACQUIRE job", "-BUSY held by process 100 of this host", "with the right 'leader'");
     harness.front.policy.terms.may = POLICY_MAY(POLICY_ACQUIRE);
-    replies(2, "ACQUIRE job", "-BUSY held; by whom is shown with the right 'leader'\r\n",
+    replies(2, "ACQUIRE job", "-BUSY held; the right 'leader' shows the holder\r\n",
             "without the right 'leader' the holder is hidden");
     ask(2, "ACQUIRE job ASYNC WAIT 100");
     harness.now_ns += 150 * NS_PER_MS;
     registry_tick(&harness.front.registry, harness.now_ns);
-    ok(strstr(got(2), "TIMEOUT waited 150 ms; held; by whom is shown"),
+    ok(strstr(got(2), "TIMEOUT waited 150 ms; held; the right"),
        "a timed-out request without the right does not see the holder");
     replies(1, "ACQUIRE job", "-BUSY held by process 100 of this host", "the holder's user sees it");
     replies(3, "ACQUIRE job", "-BUSY held by process 100 of this host", "root sees the holder");
@@ -438,7 +438,7 @@ static void test_hidden_holder(void) {
     struct report report_of_other = busy;
     report_of_other.request = last_command()->request;
     registry_report(&harness.front.registry, &report_of_other, harness.now_ns);
-    ok(begins(2, "-BUSY held; by whom is shown"), "without the right a holder of another host is hidden");
+    ok(begins(2, "-BUSY held; the right"), "without the right a holder of another host is hidden");
     ask(2, "HISTORY other");
     ok(strstr(got(2), "failed") && !strstr(got(2), "web1"),
        "without the right the history hides the holder");

@@ -97,12 +97,13 @@ static const char *shortened(const char *text, char buffer[static SHOWN_BYTES]) 
 void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
     char theirs[SHOWN_BYTES], ours[SHOWN_BYTES];
 
-    (void) snprintf(buffer, size,
-                    "%s: the node is %s there, %s here. Another fleet needs another db; when the agents of "
-                    "the other fleet have ended, run 'redlock nodes --bless %.*s'",
-                    blessed ? "votes for another fleet" : "another fleet waits for the node",
-                    shortened(others[0] != '\0' ? others : "of other nodes", theirs),
-                    shortened(fleet->text, ours), (int) strcspn(fleet->text, " "), fleet->text);
+    (void) snprintf(
+        buffer, size,
+        "%s: that fleet has the node as %s, this agent as %s. Give each fleet its own db; or, when "
+        "the other fleet's agents have ended, run 'redlock nodes --bless %.*s'",
+        blessed ? "votes for another fleet" : "has another fleet's mark",
+        shortened(others[0] != '\0' ? others : "of other nodes", theirs), shortened(fleet->text, ours),
+        (int) strcspn(fleet->text, " "), fleet->text);
 }
 
 /* The value of "name=value" among words. Agents before version 0.2.0 do not note theirs. */

@@ -316,7 +316,7 @@ static void report_duplicate(struct keeper *keeper, unsigned node, unsigned othe
     bool present = redis_state(keeper->nodes[other]) == REDIS_READY;
 
     (void) snprintf(reason, sizeof(reason),
-                    "%s the same server as node %s, which votes alone: give each node its own server",
+                    "%s the same server as node %s: only that node votes. Give each node its own server",
                     present ? "is" : "was", keeper->node_names[other]);
     node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
 }

@@ -86,7 +86,8 @@ static void log_foreign_value(struct node_log *log, const struct report *report)
     };
     log_limit_event(&log->foreign_values, clock_now_ns(), &fields,
                     "lease %s: node %s has another client's value under its key, so the node does not count "
-                    "for it: unless another agent has resumed the lease, find the program that writes there",
+                    "for this lease. Unless another agent has resumed the lease, find the program that "
+                    "writes this key",
                     name, log->node_names[report->node]);
 }
 

@@ -187,9 +187,9 @@ static const char *silence_hint(const struct redis *redis, bool closed) {
     if (redis->answered)
         return "";
     if (!redis->node->tls)
-        return redis->node->unix_path ? "" : "; if it speaks TLS only: see tls";
+        return redis->node->unix_path ? "" : "; if the server requires TLS: set tls = yes";
     if (!closed)
-        return "; if it does not speak TLS: see tls";
+        return "; if the server has no TLS: set tls = no";
     return redis->node->tls_cert ? "" : "; if it demands a certificate of us: see tls_cert";
 }
 
