@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "io/loop/log-limit.h"
+#include "io/loop/loss-log.h"
 #include "tap.h"
 
 static int read_fd;
@@ -62,6 +62,40 @@ static void test_few(void) {
     is_int(lines(written()), 100, "and all are written");
 }
 
+static void lose(struct loss_log *log, enum reason reason, unsigned times) {
+    for (unsigned i = 0; i < times; i++)
+        loss_log_write(log, "name", 4, reason, 7);
+}
+
+/* What clients do to themselves hides no loss that happens to them, nor the other way round. */
+static void test_losses(void) {
+    static const enum reason by_holders[] = {REASON_MAX_HOLD, REASON_HEARTBEAT, REASON_CLOSED,
+                                             REASON_UNREAD},
+                             others[] = {REASON_TAKEN, REASON_NO_QUORUM, REASON_PAUSED};
+    struct loss_log log;
+
+    for (unsigned i = 0; i < 4; i++) {
+        loss_log_init(&log);
+        lose(&log, by_holders[i], 1000);
+        is_int(lines(written()), LOG_LIMIT_LINES, "a flood of losses by a holder");
+        lose(&log, by_holders[(i + 1) % 4], 1);
+        is_string(written(), "", "leaves no line for another one");
+        lose(&log, others[0], 1);
+        is_string(written(), "<4>lease name: lost: taken; its fencing token was 7\n",
+                  "but for a loss that a holder does not cause");
+        lose(&log, others[1], 1);
+        lose(&log, others[2], 1);
+        is_int(lines(written()), 2, "whatever its reason");
+    }
+    loss_log_init(&log);
+    lose(&log, others[0], 1000);
+    (void) written();
+    is_int(loss_log_settle(&log, log.others.window_ns),
+           log.others.window_ns + LOG_LIMIT_WINDOW_MS * NS_PER_MS, "their count is due, too");
+    lose(&log, by_holders[0], 1);
+    is_int(lines(written()), 1, "a flood of such losses leaves the lines of the others");
+}
+
 int main(void) {
     int fds[2];
 
@@ -71,6 +105,7 @@ int main(void) {
     test_flood();
     test_a_line_before_the_count();
     test_few();
+    test_losses();
     (void) close(fds[0]);
     return done_testing();
 }

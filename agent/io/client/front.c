@@ -244,7 +244,7 @@ static instant_ns due_ns(struct front *front, instant_ns now_ns) {
                               conn_output_due_ns(&front->table),
                               heap_trim_due_ns(&front->table.trim, now_ns),
                               conn_tick(&front->table, now_ns),
-                              log_limit_settle(&front->layer.losses, now_ns),
+                              loss_log_settle(&front->layer.losses, now_ns),
                               front->backlog ? now_ns + NS_PER_MS : INSTANT_NEVER};
     instant_ns due_ns = INSTANT_NEVER;
 

@@ -10,7 +10,6 @@
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
-#include "io/loop/loss-log.h"
 #include "io/loop/usdt.h"
 #include "local/observe.h"
 #include "local/outcome.h"
@@ -65,8 +64,7 @@ static void on_lost(void *userdata, const struct request *request, enum reason r
 
     usdt_loss(name->bytes, name->head_length, request->token,
               (clock_now_ns() - request->asked_ns) / NS_PER_US, reply_reason_word(reason));
-    loss_log_write(&layer->losses, name->bytes, name->head_length, reply_reason_word(reason),
-                   request->token);
+    loss_log_write(&layer->losses, name->bytes, name->head_length, reason, request->token);
 }
 
 static void on_outcome(void *userdata, struct request *request, const struct request_outcome *outcome,

@@ -5,7 +5,7 @@
 #include "config/config.h"
 #include "io/client/conn.h"
 #include "io/client/keeper-set.h"
-#include "io/loop/log-limit.h"
+#include "io/loop/loss-log.h"
 #include "io/loop/random-bytes.h"
 #include "local/front-state.h"
 
@@ -19,7 +19,7 @@ struct local_layer {
     void *cooling_memory;
     void *history_memory;
     char *reply;
-    struct log_limit losses;
+    struct loss_log losses;
 };
 
 /* `config` and `agent_id` of the start, and `keepers`, outlive the layer. 0 or a negative errno. */
