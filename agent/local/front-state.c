@@ -99,12 +99,22 @@ struct front_state_node_times front_state_times(const struct front_state *front,
     return all;
 }
 
-unsigned front_state_voting(const struct front_state *front) {
+static unsigned voting_for(const struct front_state_keeper *keeper, unsigned n_nodes) {
     unsigned voting = 0;
 
-    for (unsigned i = 0; i < front->identity.n_nodes; i++)
-        voting += front_state_node(front, i).node_state == NODE_STATE_VOTING;
+    for (unsigned i = 0; i < n_nodes; i++)
+        voting += keeper->nodes[i].node_state == NODE_STATE_VOTING;
     return voting;
+}
+
+unsigned front_state_voting(const struct front_state *front) {
+    unsigned n_nodes = front->identity.n_nodes, fewest = voting_for(&front->keepers[0], n_nodes);
+
+    for (unsigned i = 1; i < front->identity.n_keepers; i++) {
+        unsigned voting = voting_for(&front->keepers[i], n_nodes);
+        fewest = voting < fewest ? voting : fewest;
+    }
+    return fewest;
 }
 
 const char *front_state_word(const struct front_state *front) {

@@ -125,7 +125,8 @@ struct front_state_node front_state_node(const struct front_state *front, unsign
  * earliest: the first keeper that may bless the node blesses it for all. */
 struct front_state_node_times front_state_times(const struct front_state *front, unsigned node);
 
-/* The number of nodes that vote for each keeper. */
+/* The number of nodes that vote for the keeper with the fewest: a quorum if each keeper has one, of whatever
+ * nodes. */
 unsigned front_state_voting(const struct front_state *front);
 
 /* The states of the agent and of a node, as a word for operators. */

@@ -60,7 +60,7 @@ size_t numbers_read(struct front_state *front, instant_ns now_ns, struct numbers
         {"nodes", identity->n_nodes, GAUGE("redlock_nodes", "Configured nodes.")},
         {"quorum", identity->n_nodes / 2 + 1, GAUGE("redlock_quorum", "Nodes that make a majority.")},
         {"voting", front_state_voting(front),
-         GAUGE("redlock_voting_nodes", "Nodes that vote for all keepers.")},
+         GAUGE("redlock_voting_nodes", "Nodes that vote for the keeper with the fewest.")},
         {"keepers", identity->n_keepers, GAUGE("redlock_keepers", "Threads that extend leases.")},
         {"sessions", front->sessions, GAUGE("redlock_sessions", "Connections of clients.")},
         {NULL, front->policy.max_sessions,

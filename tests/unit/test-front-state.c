@@ -134,6 +134,15 @@ static void test_agent(void) {
     is_string(front_state_word(&front), "ready", "a majority is");
     report(2, 1, NODE_STATE_PROBING, "");
     is_string(front_state_word(&front), "no-quorum", "which votes for each keeper");
+    begin();
+    for (unsigned i = 0; i < KEEPERS; i++)
+        for (unsigned j = 0; j < NODES; j++)
+            report(i, j, j == i ? NODE_STATE_FAILED : NODE_STATE_VOTING, "");
+    is_int(front_state_voting(&front), NODES - 1, "each keeper lacks another node: three vote for each");
+    is_string(front_state_word(&front), "ready", "so each has a quorum");
+    report(1, 0, NODE_STATE_FAILED, "");
+    is_int(front_state_voting(&front), 2, "the keeper with the fewest counts");
+    is_string(front_state_word(&front), "no-quorum", "one without a quorum is enough");
     front.draining = true;
     is_string(front_state_word(&front), "draining", "an agent that ends");
     is_string(front_state_node_word(NODE_STATE_CONNECTING), "connecting", "a node's words");
