@@ -25,8 +25,8 @@ SOURCE = os.path.join(HERE, "..", "..")
 PROGRAM = os.path.join(lab.BUILD, "client-lib", "redlock-metrics")
 RULES = os.path.join(SOURCE, "units", "metrics", "redlock-alerts.yml")
 # Alerts that a busy machine causes without a cause of the test's.
-BUSY_MACHINE = {"Redlock" + name for name in ("LoopLag", "NodeSlow", "ExtensionsLate", "ExtensionsFail",
-                                              "ExtensionMarginLow")}
+BUSY_MACHINE = {"Redlock" + name for name in ("LoopLag", "Paused", "NodeSlow", "ExtensionsLate",
+                                              "ExtensionsFail", "ExtensionMarginLow")}
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -374,11 +374,12 @@ def cause_alerts_of_load(alerts):
     def late_extensions():
         for number in range(5):  # the nodes' pauses may have ended all other leases
             load.call("ACQUIRE", "late-%d" % number, "TTL", 3000)
-        paused_agent(2)
+        load.call("ACQUIRE", "due soon", "TTL", 1000)  # so a timer is late by more than two seconds
+        paused_agent(2.6)
 
     alerts.on("RedlockNodeSlow", cause=slow_node)
     alerts.on("RedlockExtensionsFail", "RedlockExtensionMarginLow", cause=late_majority)
-    alerts.on("RedlockExtensionsLate", cause=late_extensions)
+    alerts.on("RedlockExtensionsLate", "RedlockPaused", cause=late_extensions)
     alerts.on("RedlockLoopLag", cause=lambda: paused_agent(0.3))
     nodes[2].set_clock(2)
     alerts.on("RedlockNodeClock")
