@@ -17,7 +17,7 @@ size_t quota_memory_bytes(void) {
 }
 
 void quota_init(struct quota *quota, void *memory) {
-    *quota = (struct quota){.free = 1, .rules = memory};
+    *quota = (struct quota){.free = 1, .n_free = QUOTA_ACCOUNTS - 1, .rules = memory};
     for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
         quota->max[kind] = QUOTA_UNLIMITED;
     for (unsigned i = 1; i < QUOTA_ACCOUNTS; i++)
@@ -43,11 +43,15 @@ unsigned quota_index(const struct quota *quota, uid_t uid) {
     return at;
 }
 
+static bool may_open(const struct quota *quota, uid_t uid) {
+    return quota->n_free > (quota_is_trusted(quota, uid) ? 0 : QUOTA_KEPT_ACCOUNTS);
+}
+
 const struct quota_account *quota_find(const struct quota *quota, uid_t uid) {
     static const struct quota_account none;
     unsigned index = quota_index(quota, uid);
 
-    return index != 0 ? &quota->accounts[index] : quota->free != 0 ? &none : &quota->accounts[0];
+    return index != 0 ? &quota->accounts[index] : may_open(quota, uid) ? &none : &quota->accounts[0];
 }
 
 const struct quota_account *quota_at(const struct quota *quota, unsigned index) {
@@ -62,13 +66,14 @@ static unsigned open_account(struct quota *quota, uid_t uid) {
 
     if (index != 0)
         return index;
-    index = quota->free;
-    struct quota_account *account = &quota->accounts[index];
-    if (index == 0) {
-        account->exists = true;
+    if (!may_open(quota, uid)) {
+        quota->accounts[0].exists = true;
         return 0;
     }
+    index = quota->free;
+    struct quota_account *account = &quota->accounts[index];
     quota->free = account->next;
+    quota->n_free--;
     *account = (struct quota_account){.uid = uid, .next = *bucket, .exists = true};
     *bucket = (uint16_t) index;
     return index;
@@ -86,21 +91,33 @@ static void close_account(struct quota *quota, unsigned index) {
     *link = account->next;
     account->next = quota->free;
     quota->free = (uint16_t) index;
+    quota->n_free++;
 }
 
 /* --- use and limits --- */
 
-static uint64_t left(const struct quota *quota, enum quota_kind kind) {
-    return quota->used[kind] < quota->max[kind] ? quota->max[kind] - quota->used[kind] : 0;
+/* All that there is for trusted users, or for the others. */
+static uint64_t total(const struct quota *quota, enum quota_kind kind, bool trusted) {
+    uint64_t max = quota->max[kind], tenth = max / 10;
+
+    if (trusted || kind != QUOTA_SESSIONS || max == QUOTA_UNLIMITED)
+        return max;
+    return max - (tenth < QUOTA_KEPT_SESSIONS ? tenth : QUOTA_KEPT_SESSIONS);
+}
+
+static uint64_t left(const struct quota *quota, enum quota_kind kind, bool trusted) {
+    uint64_t max = total(quota, kind, trusted);
+
+    return quota->used[kind] < max ? max - quota->used[kind] : 0;
 }
 
 bool quota_may(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {
-    uint64_t rest = left(quota, kind);
+    bool trusted = quota_is_trusted(quota, uid);
+    uint64_t rest = left(quota, kind, trusted);
     unsigned index = quota_index(quota, uid);
     uint64_t after = quota_find(quota, uid)->used[kind] + amount;
 
-    if (quota->max[kind] == QUOTA_UNLIMITED || quota_is_trusted(quota, uid) ||
-        (amount <= rest && after <= rest - amount))
+    if (quota->max[kind] == QUOTA_UNLIMITED || trusted || (amount <= rest && after <= rest - amount))
         return true;
     quota->denied++;
     quota->accounts[index].denied++;
@@ -135,14 +152,17 @@ void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, ui
         close_account(quota, account);
 }
 
-uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind) {
-    uint64_t used = quota_find(quota, uid)->used[kind], rest = left(quota, kind);
+static uint64_t limit_of(const struct quota *quota, const struct quota_account *account, bool trusted,
+                         enum quota_kind kind) {
+    uint64_t most = account->used[kind] + left(quota, kind, trusted);
 
     if (quota->max[kind] == QUOTA_UNLIMITED)
         return QUOTA_UNLIMITED;
-    if (quota_is_trusted(quota, uid))
-        return used + rest;
-    return (used + rest) / 2;
+    return trusted ? most : most / 2;
+}
+
+uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind) {
+    return limit_of(quota, quota_find(quota, uid), quota_is_trusted(quota, uid), kind);
 }
 
 uint32_t quota_extensions(uint32_t ttl_ms) {
@@ -152,11 +172,11 @@ uint32_t quota_extensions(uint32_t ttl_ms) {
 unsigned quota_fullest_permille(const struct quota *quota, enum quota_kind kind) {
     unsigned fullest = 0;
 
-    for (unsigned i = 1; i < QUOTA_ACCOUNTS && quota->max[kind] != QUOTA_UNLIMITED; i++) {
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS && quota->max[kind] != QUOTA_UNLIMITED; i++) {
         const struct quota_account *account = quota_at(quota, i);
-        if (!account || account->used[kind] == 0 || quota_is_trusted(quota, account->uid))
+        if (!account || account->used[kind] == 0 || (i > 0 && quota_is_trusted(quota, account->uid)))
             continue;
-        uint64_t limit = quota_limit(quota, account->uid, kind), used = account->used[kind];
+        uint64_t limit = limit_of(quota, account, false, kind), used = account->used[kind];
         unsigned permille = used < limit ? (unsigned) (used * 1000 / limit) : 1000;
         fullest = permille > fullest ? permille : fullest;
     }
@@ -175,7 +195,7 @@ void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int le
 struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8_t rule) {
     unsigned index = quota_index(quota, uid);
 
-    if (rule == 0 || (index == 0 && quota->free != 0))
+    if (rule == 0 || (index == 0 && may_open(quota, uid)))
         return (struct quota_rule_use){0};
     return quota->rules[index][rule];
 }
@@ -209,7 +229,8 @@ const char *quota_word(enum quota_kind kind) {
 
 void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount,
                 char text[QUOTA_TEXT_BYTES]) {
-    uint64_t used = quota_find(quota, uid)->used[kind], max = quota->max[kind];
+    uint64_t used = quota_find(quota, uid)->used[kind];
+    uint64_t max = total(quota, kind, quota_is_trusted(quota, uid));
 
     (void) snprintf(text, QUOTA_TEXT_BYTES,
                     "%s: user %u has %" PRIu64 " of at most %" PRIu64

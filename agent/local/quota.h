@@ -3,13 +3,14 @@
  * A user may take more of a kind only if afterwards it has at most as much as is left: a user alone has at
  * most half, the next one half of the rest, and so on (the rule of dbus-broker's accounts). So no user takes
  * all, and no user needs a limit of its own. Root and the agent's own user are trusted: they may take all
- * that is left, and what they have counts as used.
+ * that is left, and what they have counts as used. Of the sessions QUOTA_KEPT_SESSIONS are kept for them: a
+ * user with many uids can't keep root from connecting.
  *
  * A few leases with a short ttl keep the keepers and the nodes as busy as many with a long one. So
  * extensions have a limit of their own.
  *
- * Users with something in use have an account each, up to QUOTA_ACCOUNTS - 1; further users share account
- * 0. */
+ * Users with something in use have an account each, while there are free ones; the last QUOTA_KEPT_ACCOUNTS
+ * are for root and the agent's user. Further users share account 0. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,7 +30,11 @@ enum quota_kind {
     QUOTA_KINDS,
 };
 
-enum { QUOTA_ACCOUNTS = 256 };
+enum {
+    QUOTA_ACCOUNTS = 256,
+    QUOTA_KEPT_ACCOUNTS = 2,
+    QUOTA_KEPT_SESSIONS = 16, /* at most a tenth of all */
+};
 #define QUOTA_UNLIMITED UINT64_MAX
 
 struct quota_account {
@@ -51,7 +56,7 @@ struct quota {
     uint64_t used[QUOTA_KINDS]; /* by all users */
     uint64_t denied;            /* refusals since the start */
     uid_t owner;                /* the agent's user */
-    uint16_t buckets[QUOTA_ACCOUNTS], free;
+    uint16_t buckets[QUOTA_ACCOUNTS], free, n_free;
     struct quota_account accounts[QUOTA_ACCOUNTS];
     struct quota_rule_use (*rules)[RULES_MAX + 1]; /* by account and by number of the rule (policy_number) */
     struct quota_rule_use rule_max[RULES_MAX + 1]; /* 0: no bound */

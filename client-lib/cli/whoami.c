@@ -29,7 +29,7 @@ static void print_words(const struct resp_token *words) {
     (void) putchar('\n');
 }
 
-/* A line for each quota: "quota              max_sessions: 1 of 5000" */
+/* A line for each quota: "quota              max_sessions: 1 of 4992" */
 static void print_quotas(const struct resp_token *quotas) {
     const struct resp_token *key = quotas + 1;
 

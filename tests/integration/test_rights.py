@@ -13,7 +13,7 @@ from tap import SCALE, begins, equal, main, ok, skip
 
 ALICE, BOB, STAFF = 20001, 20002, 20003
 RULES = lab.UNHURRIED + """
-max_sessions = 40
+max_sessions = 44
 max_leases = 100
 max_extensions = 1600
 rule "deploy/*" { users = {%d}  max_leases = 2  max_waiters = 1  max_ttl = 5s }
@@ -198,6 +198,22 @@ def test_quotas():
         client.close()
 
 
+def test_many_uids():
+    """A user with subordinate uids is many users, but can't keep root from connecting."""
+    wait_alone()
+    root = agent.client()
+    equal(root.call("PING"), "PONG", "root is there")
+    crowd = []
+    while not crowd or crowd[-1].call("PING") == "PONG":
+        with user(30000 + len(crowd)):
+            crowd.append(agent.client())
+    equal(len(crowd), 39, "of 44 sessions, uids with one each get no more than 40 with root's")
+    more = [agent.client() for _ in range(4)]
+    equal([client.call("PING") for client in more], ["PONG"] * 4, "root gets the others")
+    for client in (root, *crowd, *more):
+        client.close()
+
+
 def test_many_users():
     """Root sees the use of each: METRICS is larger than the usual reply."""
     many = lab.Agent(lab.nodes(1))
@@ -326,8 +342,8 @@ def test_right_taken_and_given_back():
 
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_waiting_command, test_lists,
-         test_quotas, test_many_users, test_observed_names, test_whoami, test_counts_after_reload,
-         test_reload, test_right_taken_and_given_back)
+         test_quotas, test_many_uids, test_many_users, test_observed_names, test_whoami,
+         test_counts_after_reload, test_reload, test_right_taken_and_given_back)
 else:
     skip("rights of users", "only root can become other users")
     main()

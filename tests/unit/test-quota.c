@@ -30,18 +30,18 @@ static unsigned take_all(uid_t uid, enum quota_kind kind, uint64_t amount) {
 
 static void test_shares(void) {
     begin(100);
-    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 50, "a user alone may have half");
-    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 50, "and gets it");
-    is_int((int64_t) quota_limit(&quota, BOB, QUOTA_SESSIONS), 25, "the next one half of the rest");
-    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 25, "and gets it");
-    is_int(take_all(CAROL, QUOTA_SESSIONS, 1), 12, "and so on");
-    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 0, "the first one gets no more");
-    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 31, "and has more than its share since");
-    is_int(take_all(ALICE, QUOTA_LEASES, 1), 50, "another kind has its own limit");
-    quota_refund(&quota, quota_charge(&quota, CAROL, QUOTA_SESSIONS, 0), QUOTA_SESSIONS, 12);
-    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 0,
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_LEASES), 50, "a user alone may have half");
+    is_int(take_all(ALICE, QUOTA_LEASES, 1), 50, "and gets it");
+    is_int((int64_t) quota_limit(&quota, BOB, QUOTA_LEASES), 25, "the next one half of the rest");
+    is_int(take_all(BOB, QUOTA_LEASES, 1), 25, "and gets it");
+    is_int(take_all(CAROL, QUOTA_LEASES, 1), 12, "and so on");
+    is_int(take_all(ALICE, QUOTA_LEASES, 1), 0, "the first one gets no more");
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_LEASES), 31, "and has more than its share since");
+    is_int(take_all(ALICE, QUOTA_NAMES, 1), 50, "another kind has its own limit");
+    quota_refund(&quota, quota_charge(&quota, CAROL, QUOTA_LEASES, 0), QUOTA_LEASES, 12);
+    is_int(take_all(BOB, QUOTA_LEASES, 1), 0,
            "a share that another user gives back is shared again: Bob has his half");
-    is_int((int64_t) quota.used[QUOTA_SESSIONS], 75, "use in all");
+    is_int((int64_t) quota.used[QUOTA_LEASES], 75, "use in all");
     is_int((int64_t) quota.denied, 6, "refusals are counted");
 }
 
@@ -58,6 +58,11 @@ static void test_fullest(void) {
     is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 1000, "a user above its limit counts as full");
     quota.max[QUOTA_LEASES] = QUOTA_UNLIMITED;
     is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 0, "no limit is reached where there is none");
+    begin(100);
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++)
+        (void) quota_charge(&quota, 5000 + i, QUOTA_NAMES, 1);
+    is_int(quota_charge(&quota, CAROL, QUOTA_LEASES, 40), 0, "a user without an account of its own");
+    is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 800, "counts, too: it may have 50");
 }
 
 static void test_extensions(void) {
@@ -78,15 +83,38 @@ static void test_extensions(void) {
 
 static void test_trusted(void) {
     begin(100);
-    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 50, "a user has half");
-    is_int((int64_t) quota_limit(&quota, 0, QUOTA_SESSIONS), 50, "root may have all that is left");
-    (void) quota_charge(&quota, 0, QUOTA_SESSIONS, 70);
-    ok(quota_may(&quota, 0, QUOTA_SESSIONS, 1) && quota_may(&quota, AGENT, QUOTA_SESSIONS, 1),
+    is_int(take_all(ALICE, QUOTA_LEASES, 1), 50, "a user has half");
+    is_int((int64_t) quota_limit(&quota, 0, QUOTA_LEASES), 50, "root may have all that is left");
+    (void) quota_charge(&quota, 0, QUOTA_LEASES, 70);
+    ok(quota_may(&quota, 0, QUOTA_LEASES, 1) && quota_may(&quota, AGENT, QUOTA_LEASES, 1),
        "and is not refused, nor is the agent's user");
-    is_int(take_all(BOB, QUOTA_SESSIONS, 1), 0, "nothing is left for others");
+    is_int(take_all(BOB, QUOTA_LEASES, 1), 0, "nothing is left for others");
     begin(QUOTA_UNLIMITED);
     ok(quota_may(&quota, ALICE, QUOTA_NAMES, UINT32_MAX), "no limit: no refusal");
     ok(quota_limit(&quota, ALICE, QUOTA_NAMES) == QUOTA_UNLIMITED, "and none is shown");
+}
+
+/* A user with many uids is many users, and leaves some sessions nevertheless. */
+static void test_kept_sessions(void) {
+    static const struct {
+        uint64_t max;
+        unsigned taken; /* one more would be all that is left, of which a user gets half */
+    } cases[] = {{1, 0}, {9, 8}, {10, 8}, {100, 89}, {159, 143}, {160, 143}, {200, 183}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uid_t uid = 100000;
+        begin(cases[i].max);
+        for (; quota_may(&quota, uid, QUOTA_SESSIONS, 1); uid++)
+            (void) quota_charge(&quota, uid, QUOTA_SESSIONS, 1);
+        is_int(uid - 100000, cases[i].taken, "sessions of as many uids");
+    }
+    begin(10000);
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 4992, "16 of 10,000 are kept");
+    begin(100);
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_SESSIONS), 45, "a user sees half of what others get");
+    is_int(take_all(ALICE, QUOTA_SESSIONS, 1), 45, "and gets it");
+    is_int((int64_t) quota_limit(&quota, AGENT, QUOTA_SESSIONS), 55, "the agent's user all that is left");
+    is_int(quota_fullest_permille(&quota, QUOTA_SESSIONS), 1000, "Alice has all that she may");
 }
 
 static void test_accounts(void) {
@@ -112,10 +140,24 @@ static void test_crowd(void) {
     begin(100000);
     for (unsigned i = 0; i < 600; i++)
         accounts[i] = quota_charge(&quota, 5000 + 256 * i, QUOTA_SESSIONS, 1);
-    ok(accounts[254] != 0 && accounts[255] == 0 && accounts[599] == 0, "the 256th user shares account 0");
-    is_int((int64_t) quota_at(&quota, 0)->used[QUOTA_SESSIONS], 345, "with all later ones");
-    is_int((int64_t) quota_find(&quota, 5000 + 256 * 300)->used[QUOTA_SESSIONS], 345,
+    ok(accounts[252] != 0 && accounts[253] == 0 && accounts[599] == 0, "the 254th user shares account 0");
+    is_int((int64_t) quota_at(&quota, 0)->used[QUOTA_SESSIONS], 347, "with all later ones");
+    is_int((int64_t) quota_find(&quota, 5000 + 256 * 300)->used[QUOTA_SESSIONS], 347,
            "as each of them sees");
+    quota_count_rule(&quota, 0, 3, 2, 0);
+    is_int(quota_rule_use(&quota, 5000 + 256 * 300, 3).leases, 2, "also what it has under a rule");
+    is_int((int64_t) quota_find(&quota, 0)->used[QUOTA_SESSIONS], 0, "but root does not");
+    is_int(quota_rule_use(&quota, 0, 3).leases, 0, "under no rule either");
+    quota_count_rule(&quota, 0, 3, -2, 0);
+    uint8_t root = quota_charge(&quota, 0, QUOTA_SESSIONS, 1);
+    uint8_t agent = quota_charge(&quota, AGENT, QUOTA_SESSIONS, 1);
+    ok(root != 0 && agent != 0 && root != agent, "root and the agent's user have accounts of their own");
+    quota_refund(&quota, root, QUOTA_SESSIONS, 1);
+    is_int(quota_charge(&quota, 4000, QUOTA_SESSIONS, 1), 0, "which no other user gets");
+    ok(quota_charge(&quota, 0, QUOTA_SESSIONS, 1) != 0, "so root has one again");
+    quota_refund(&quota, quota_charge(&quota, 0, QUOTA_SESSIONS, 0), QUOTA_SESSIONS, 1);
+    quota_refund(&quota, agent, QUOTA_SESSIONS, 1);
+    quota_refund(&quota, 0, QUOTA_SESSIONS, 1);
     quota_refund(&quota, accounts[0], QUOTA_SESSIONS, 1);
     ok(quota_charge(&quota, 5000 + 256 * 300, QUOTA_LEASES, 1) != 0, "a free account is used again");
     for (unsigned i = 1; i < 600; i++)
@@ -171,6 +213,7 @@ int main(void) {
     test_fullest();
     test_extensions();
     test_trusted();
+    test_kept_sessions();
     test_accounts();
     test_crowd();
     test_rules();
