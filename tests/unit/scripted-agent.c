@@ -31,6 +31,7 @@ static pthread_t thread;
 static atomic_bool stop;
 static int listen_fd = -1, page_fd = -1;
 static _Atomic int socket_fd = -1;
+static pthread_mutex_t socket_lock = PTHREAD_MUTEX_INITIALIZER; /* the test sends, too */
 static char *page;
 static bool is_observed; /* the one name */
 
@@ -75,7 +76,9 @@ static void send_bytes(const char *bytes, size_t length, int fd) {
         header->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(header), &fd, sizeof(int));
     }
+    (void) pthread_mutex_lock(&socket_lock);
     (void) sendmsg(socket_fd, &message, MSG_NOSIGNAL);
+    (void) pthread_mutex_unlock(&socket_lock);
 }
 
 void scripted_send(const char *format, ...) {
@@ -260,8 +263,10 @@ static void *run(void *userdata) {
             continue;
         socket_fd = accept(listen_fd, NULL, NULL);
         serve();
+        (void) pthread_mutex_lock(&socket_lock);
         (void) close(socket_fd);
         socket_fd = -1;
+        (void) pthread_mutex_unlock(&socket_lock);
     }
     return NULL;
 }
