@@ -118,15 +118,21 @@ static void take_quorum(void *userdata, const struct resp_token *tokens, size_t 
                     host ? host->text : "");
 }
 
-/* An enum redlock_error. A lease that expires while no agent comes back counts as lost: then the connection
- * shows that the agent is away. */
+/* While no agent comes back, a lease expires and counts as lost, and the time of a request passes: then the
+ * connection shows that the agent is away. */
+static int unless_away(struct redlock *connection, int error) {
+    int state = redlock_dispatch(connection);
+
+    return state == REDLOCK_OK ? error : state;
+}
+
+/* An enum redlock_error. */
 static int release(struct redlock *connection, struct redlock_lease *lease) {
     int released = redlock_release(lease);
 
-    if (released != 0)
-        return released < 0 ? released : REDLOCK_OK;
-    int error = redlock_dispatch(connection);
-    return error == REDLOCK_OK ? REDLOCK_LOST : error;
+    if (released == 0)
+        return unless_away(connection, REDLOCK_LOST);
+    return released < 0 ? released : REDLOCK_OK;
 }
 
 /* `ret_ms`: the duration. A time-out means that another check holds the lease, or that the name of --lease
@@ -143,6 +149,8 @@ static int try_lease(struct check *check, const char *name, int64_t *ret_ms, boo
     int error = redlock_acquire(connection, name, &options, &lease);
     if (error == REDLOCK_OK)
         error = release(connection, lease);
+    else if (error == REDLOCK_TIMED_OUT)
+        error = unless_away(connection, error);
     *ret_ms = (cli_now_ns() - begun_ns) / NS_PER_MS;
     *ret_held = error == REDLOCK_TIMED_OUT;
     if (error == REDLOCK_OK || error == REDLOCK_TIMED_OUT)

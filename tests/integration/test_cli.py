@@ -911,6 +911,16 @@ def test_check_without_release():
     status, _, errors = lab.redlock_run(lab.Between(dying, b"RELEASE", dying.kill), "check", "--lease", "y")
     equal(status, 69, "an agent that dies just before the release: 69")
     ok("the agent is not reachable" in errors, errors.strip())
+    dying.start()
+    holder = dying.client()
+    assert "id" in holder.acquire("z")
+    process = lab.redlock(dying, "check", "--lease", "z")
+    lab.wait_for(lambda: dying.status()["waiters"] == 1, what="the request of the check")
+    dying.kill()
+    out, errors = process.communicate(timeout=20 * lab.SCALE)
+    equal(process.returncode, 69, "an agent that dies while the request waits: 69, not 'held'")
+    ok("the agent is not reachable" in errors and "the lease is held" not in out, errors.strip())
+    holder.close()
 
 
 def history(agent, *arguments):
