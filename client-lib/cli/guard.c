@@ -70,8 +70,9 @@ static int acquire(struct guard *guard) {
         guard->relay_is_gone = !guard_lease_ask(&guard->lease, guard->channel);
     while (guard->lease.error == REDLOCK_OK && !guard->relay_is_gone && !may_start(guard));
     if (guard->relay_is_gone) {
-        if (guard->lease.granted && guard->lease.lease)
-            guard_lease_release(&guard->lease); /* no command has run: nothing has to linger */
+        /* No command has run: nothing has to linger, nor what may be granted at this moment. */
+        if (guard->lease.lease)
+            guard_lease_release(&guard->lease);
         return STATUS_SYSTEM;
     }
     return guard->lease.error == REDLOCK_OK ? 0 : guard_lease_refused(&guard->lease);

@@ -57,6 +57,11 @@ const char *hold_time_text(time_t seconds, char buffer[64]);
 /* Waits for an event, or until `until_ns`, and handles the events. */
 void hold_pump(struct hold *hold, int64_t until_ns);
 
+/* Releases the lease, or withdraws the request, whose grant may be under way, before this process ends. If
+ * the agent does not answer, closing the connection releases the lease as well, after the linger. An older
+ * agent may notice the end of this process before it reads the request: so the answer is awaited. */
+void hold_release_last(struct hold *hold);
+
 /* How long before the deadline this host steps down. */
 int64_t hold_grace_ns(const struct hold *hold);
 

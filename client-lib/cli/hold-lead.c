@@ -10,7 +10,6 @@
 #include "hold-internal.h"
 
 enum {
-    RELEASE_TIMEOUT_MS = 1000,
     LEAVE_MARGIN_MS = 100, /* the end of the grace, for killing processes that have not stopped */
     UNIT_STARTS_MS = 5000, /* so long a led unit may be starting */
 };
@@ -46,6 +45,7 @@ bool hold_lead_announce(struct hold *hold) {
         return true;
     cli_complain("%s: the service manager does not accept the message that this is ready",
                  hold->options.name);
+    hold_release_last(hold); /* nothing is led yet: nothing has to linger */
     return false;
 }
 
@@ -144,21 +144,13 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
     }
 }
 
-/* If the agent does not answer, closing the connection releases the lease as well, after the linger. An
- * older agent may notice the end of this process before it reads the request: so the answer is awaited. */
-static void release_last(struct hold *hold) {
-    redlock_set_answer_timeout(hold->connection, RELEASE_TIMEOUT_MS);
-    (void) redlock_release(hold->lease);
-    hold->lease = NULL;
-}
-
 void hold_lead_give_up(struct hold *hold) {
     bool is_empty = unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
 
     /* Extended after all, the lease would linger for nothing. Otherwise it ends as a loss, which a release
      * would hide; and without a service manager and hooks the led service stops only now. */
     if (is_empty && redlock_remaining_ns(hold->lease) > hold_grace_ns(hold))
-        release_last(hold);
+        hold_release_last(hold);
 }
 
 void hold_lead_end(struct hold *hold) {
@@ -166,7 +158,7 @@ void hold_lead_end(struct hold *hold) {
     if (!hold->lost)
         hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
     if (hold->signals.count > 0)
-        release_last(hold);
+        hold_release_last(hold);
     else
         (void) redlock_release_async(hold->lease);
     unit_guard_set(&hold->guard, INT64_MAX);

@@ -117,9 +117,7 @@ static void on_leader_change(void *userdata, bool is_new) {
 static void observe(struct hold *hold) {
     hold->observer.on_change = on_leader_change;
     hold->observer.userdata = hold;
-    stop_signals_let_in(&hold->signals, true);
     leader_observer_start(&hold->observer, hold->cli->socket_path, hold->options.name);
-    stop_signals_let_in(&hold->signals, false);
 }
 
 /* --- the lease --- */
@@ -194,5 +192,7 @@ int hold_wait(struct hold *hold) {
             check_grant(hold);
     }
     leader_observer_stop(&hold->observer);
+    if (!hold->granted && hold->lease)
+        hold_release_last(hold);
     return status;
 }

@@ -15,7 +15,7 @@
 #include "hold-lead.h"
 #include "hold-wait.h"
 
-enum { GRACE_MS_MIN = 100 };
+enum { GRACE_MS_MIN = 100, RELEASE_TIMEOUT_MS = 1000 };
 
 /* --- status and journal --- */
 
@@ -114,6 +114,12 @@ int64_t hold_act_ns(struct hold *hold) {
 }
 
 /* --- from lead to lead --- */
+
+void hold_release_last(struct hold *hold) {
+    redlock_set_answer_timeout(hold->connection, RELEASE_TIMEOUT_MS);
+    (void) redlock_release(hold->lease);
+    hold->lease = NULL;
+}
 
 static int stopped(struct hold *hold) {
     if (hold->granted)

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "connect.h"
 #include "printable.h"
 #include "redlock.h"
 
-enum { ANSWER_TIMEOUT_MS = 250 };
+/* Meanwhile signals wait, and a grant is not read. */
+enum { PLACE_MS = 250, ANSWER_TIMEOUT_MS = 250 };
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
     struct leader_observer *observer = userdata;
@@ -37,9 +39,8 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
 void leader_observer_start(struct leader_observer *observer, const char *socket_path, const char *name) {
     static const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
 
-    int error = redlock_connect(socket_path, &observer->connection);
+    int error = connect_within(socket_path, PLACE_MS, ANSWER_TIMEOUT_MS, &observer->connection);
     if (error == REDLOCK_OK) {
-        redlock_set_answer_timeout(observer->connection, ANSWER_TIMEOUT_MS);
         redlock_set_callbacks(observer->connection, &callbacks, observer);
         error = redlock_observe(observer->connection, name);
     }

@@ -15,7 +15,8 @@ struct leader_observer {
     void *userdata;
 };
 
-/* Connects and begins; without an agent the observer stays stopped, and may be started again later. */
+/* Connects and begins, within a second; without an agent the observer stays stopped, and may be started
+ * again later. */
 void leader_observer_start(struct leader_observer *observer, const char *socket_path, const char *name);
 
 /* Reads what has come. Stops when the connection has ended. */

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import lab
 from tap import begins, equal, main, note, ok, within
@@ -210,5 +211,61 @@ def test_hold():
     ok(status == 64 and "--linger soon" in said, "an invalid linger is refused: %s" % said.strip())
 
 
+def end_as_a_grant_comes(word, *command):
+    """Just before the agent gets this word, it grants the lease. The exit status; then the name is free."""
+    holder, asker = agent.client(3), agent.client(3)
+    identity = holder.acquire("late")["id"]
+    granted = threading.Event()
+
+    def states():
+        return sorted(lease["state"] for lease in asker.call("LEASES") if lease["name"] == "late")
+
+    def act():
+        lab.wait_for(lambda: "waiting" in states(), what="the request")
+        holder.call("RELEASE", identity)
+        lab.wait_for(lambda: states() == ["held"], what="the grant")
+        if word == b"OBSERVE":
+            process.send_signal(signal.SIGTERM)
+        granted.set()
+    process = lab.redlock(lab.Between(agent, word, act), *command)
+    if word != b"OBSERVE":
+        lab.wait_for(lambda: "waiting" in states(), what="the request")
+        process.send_signal(signal.SIGTERM)
+    process.wait(20 * lab.SCALE)
+    ok(granted.wait(10 * lab.SCALE), "the name is granted just before %s" % word.decode())
+    grant = asker.acquire("late", "WAIT", 5000)
+    for client in holder, asker:
+        client.close()
+    return process.returncode, "id" in grant
+
+
+def test_ended_as_a_grant_comes():
+    """A lease that nobody uses does not linger."""
+    hold = ("hold", "--linger", "60s", "late")
+    equal(end_as_a_grant_comes(b"RELEASE", *hold), (0, True),
+          "redlock hold, ended while a grant comes, leaves no lease that lingers")
+    equal(end_as_a_grant_comes(b"OBSERVE", *hold), (0, True), "nor while it begins to observe the leader")
+    equal(end_as_a_grant_comes(b"RELEASE", "run", *hold[1:], "true"), (-signal.SIGTERM, True),
+          "nor redlock run")
+
+
+def test_hold_without_ready():
+    manager = lab.Manager()
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        while sender.sendto(b"x", manager.address):
+            pass
+    except BlockingIOError:
+        pass
+    process = lab.redlock(agent, "hold", "--linger", "60s", "unready", env=manager.environment)
+    equal(process.wait(20 * lab.SCALE), 71, "redlock hold whose service manager does not read READY=1: 71")
+    client = agent.client()
+    ok("id" in client.acquire("unready", "WAIT", 5000), "the lease does not linger")
+    client.close()
+    sender.close()
+    manager.close()
+
+
 main(test_killed, test_meanwhile, test_released, test_released_by_a_client_that_stops_sending,
-     test_released_at_the_end, test_longer_than_the_ttl, test_resumed, test_agent_dies, test_hold)
+     test_released_at_the_end, test_longer_than_the_ttl, test_resumed, test_agent_dies, test_hold,
+     test_ended_as_a_grant_comes, test_hold_without_ready)
