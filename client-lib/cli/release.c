@@ -29,8 +29,9 @@ enum {
 struct release {
     struct listing list;
     struct listing_choice choice;
-    uint64_t id; /* of the lease; 0: none was found */
-    pid_t pid;   /* of the holder, as the agent sees it; 0: it has no number for it */
+    uint64_t id;  /* of the lease; 0: none was found */
+    pid_t pid;    /* of the holder, as the agent sees it; 0: it has no number for it */
+    bool lingers; /* the holder has ended */
 };
 
 static void find(void *userdata, const struct resp_token *lease) {
@@ -40,6 +41,16 @@ static void find(void *userdata, const struct resp_token *lease) {
         return;
     release->id = (uint64_t) listing_integer(lease, "id");
     release->pid = (pid_t) listing_integer(lease, "pid");
+    release->lingers = strcmp(listing_text(lease, "state"), "lingering") == 0;
+}
+
+/* Its pid may be another process's by now. */
+static int report_lingering(const struct release *release) {
+    cli_complain(
+        "process %ld held the lease, and has ended or disconnected without a release: it lingers, and ends "
+        "by itself, within the agent's max_ttl at most ('redlock whoami' shows it)",
+        (long) release->pid);
+    return STATUS_NO_QUORUM;
 }
 
 /* Whether the process belongs to `redlock acquire`, and its name. */
@@ -98,10 +109,17 @@ static int report_missing(struct release *release) {
             cli_complain("process %ld held the lease, and has ended meanwhile", (long) pid);
             return STATUS_HELD;
         }
+        if (release->lingers)
+            return report_lingering(release);
     }
-    cli_complain("the lease is held in another PID namespace (by process %ld for the agent): call 'redlock "
-                 "release' there, in that container for example",
-                 (long) pid);
+    if (pid > 0)
+        cli_complain("process %ld in the agent's PID namespace holds the lease, and is not seen from this "
+                     "namespace: call 'redlock release' in that of the agent, or 'kill -USR1 PID' where the "
+                     "lease was acquired, with the last number that 'redlock acquire' printed",
+                     (long) pid);
+    else
+        cli_complain("the lease is held in a PID namespace that the agent can't see: call 'kill -USR1 PID' "
+                     "there, with the last number that 'redlock acquire' printed");
     return STATUS_SYSTEM;
 }
 
@@ -138,7 +156,7 @@ static int release_chosen(struct release *release) {
     if (status != STATUS_DONE)
         return status;
     if (release->id != 0)
-        return end_holder(release);
+        return release->lingers ? report_lingering(release) : end_holder(release);
     cli_complain("no such lease on this host, or it is another user's: nothing was released");
     return STATUS_HELD;
 }

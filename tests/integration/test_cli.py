@@ -688,10 +688,20 @@ def test_release_across_namespaces():
                            agent.socket_path, "release", "elsewhere"], capture_output=True, text=True,
                           timeout=30 * lab.SCALE)
     equal(done.returncode, 71, "release from another PID namespace: 71")
-    ok("held in another PID namespace (by process %d for the agent)" % holder in done.stderr,
-       done.stderr.strip())
-    equal(lab.redlock_run(agent, "release", "elsewhere")[0], 0, "in the holder's own it is released")
+    ok("process %d in the agent's PID namespace holds the lease" % holder in done.stderr and
+       "kill -USR1" in done.stderr, done.stderr.strip())
+    equal(lab.redlock_run(agent, "release", "elsewhere")[0], 0, "in the agent's own it is released")
     os.kill(script.pid, signal.SIGKILL)
+    acquire = "%s --socket %s acquire --for $$ inside; read line; " % (lab.REDLOCK, agent.socket_path)
+    container = lab.spawn(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+                           acquire + "kill -USR1 $line; " + acquire],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    container.stdin.write(container.stdout.readline().split()[2] + "\n")
+    container.stdin.flush()
+    equal(len(container.stdout.readline().split()), 3,
+          "a holder in another namespace is ended there by kill -USR1: the next one acquires the lease")
+    equal(lab.redlock_run(agent, "release", "inside")[0], 0, "or by release in the agent's namespace")
+    container.communicate()
 
 
 def test_check_token():

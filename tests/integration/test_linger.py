@@ -136,6 +136,21 @@ def test_released_at_the_end():
             ok(gone - begun < 1.5 * lab.SCALE, "%s, released %s: %.3f s" % (name, what, gone - begun))
 
 
+def test_release_command():
+    """Its pid is nobody's, or may be another process's by now."""
+    process = hold("left", "LINGER", LONG_MS)
+    process.kill()
+    process.wait()
+    asker = agent.client(3)
+    lab.wait_for(lambda: "lingering" in [lease["state"] for lease in asker.call("LEASES")],
+                 what="the session's end")
+    status, _, said = lab.redlock_run(agent, "release", "left")
+    equal(status, 75, "redlock release of a lease that lingers: 75")
+    ok("process %d held the lease, and has ended or disconnected" % process.pid in said,
+       said.strip())
+    asker.close()
+
+
 def test_longer_than_the_ttl():
     linger_ms, ttl_ms = 6000 * lab.SCALE, int(4000 * lab.SCALE)
     whats, waiting = ("long", "long-without-heartbeats"), []
@@ -268,4 +283,4 @@ def test_hold_without_ready():
 
 main(test_killed, test_meanwhile, test_released, test_released_by_a_client_that_stops_sending,
      test_released_at_the_end, test_longer_than_the_ttl, test_resumed, test_agent_dies, test_hold,
-     test_ended_as_a_grant_comes, test_hold_without_ready)
+     test_ended_as_a_grant_comes, test_hold_without_ready, test_release_command)
