@@ -53,6 +53,11 @@ int command_tree_start(struct command_tree *tree, const struct run_options *run,
     sigset_t early;
 
     *tree = (struct command_tree){.name = run->name, .group = getpgrp(), .session = getsid(0)};
+    if (!process_tree_is_known())
+        cli_complain(
+            "%s: /proc does not show the processes of this PID namespace: only the command itself can "
+            "be ended in time, not what it starts",
+            run->name);
     take_pending(&early);
     int status = job_start(&tree->job, run->shell_text ? shell : run->command, lease,
                            redlock_lease_id(lease), JOB_GROUP_LEFT, &run->mask);
@@ -70,6 +75,12 @@ static bool has_strayed(const struct command_tree *tree) {
 }
 
 /* Without /proc no process of the tree is known but the command. */
+static void signal_all(const struct command_tree *tree, int number, struct process_tree_rest *ret_refused) {
+    if (process_tree_signal(number, 0, ret_refused) == 0 && tree->job.pid > 0)
+        (void) kill(tree->job.pid, number);
+}
+
+/* The same. */
 void command_tree_signal(const struct command_tree *tree, int number) {
     int reached = process_tree_signal(number, tree->group, NULL);
 
@@ -83,9 +94,8 @@ void command_tree_signal_strayed(const struct command_tree *tree, int number) {
 }
 
 void command_tree_terminate(const struct command_tree *tree) {
-    (void) tree;
-    (void) process_tree_signal(SIGTERM, 0, NULL);
-    (void) process_tree_signal(SIGCONT, 0, NULL);
+    signal_all(tree, SIGTERM, NULL);
+    signal_all(tree, SIGCONT, NULL);
 }
 
 void command_tree_reap(struct command_tree *tree) {
@@ -127,7 +137,7 @@ void command_tree_kill_due(struct command_tree *tree, const char *consequence) {
 
     if (!tree->ends || cli_now_ns() < tree->pass_ns)
         return;
-    (void) process_tree_signal(SIGKILL, 0, &refused);
+    signal_all(tree, SIGKILL, &refused);
     if (refused.pid != 0)
         report(tree, &refused, consequence);
     tree->pass_ns = cli_now_ns() + tree->pass_ms * NS_PER_MS;

@@ -124,12 +124,22 @@ static void append_by_parents(struct pids *pids) {
     } while (pids->count > before);
 }
 
-/* This process first, then all of its descendants. */
+bool process_tree_is_known(void) {
+    char own[PATH_BYTES], self[PATH_BYTES];
+    ssize_t length = readlink("/proc/self", self, sizeof(self));
+    int expected = snprintf(own, sizeof(own), "%d", (int) getpid());
+
+    return length == expected && memcmp(self, own, (size_t) length) == 0;
+}
+
+/* This process first, then all of its descendants, if they are known. */
 static struct pids list_tree(void) {
     char path[PATH_BYTES];
     struct pids pids = {0};
 
     append(&pids, getpid());
+    if (!process_tree_is_known())
+        return pids;
     (void) snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int) getpid(), (int) getpid());
     if (access(path, R_OK) != 0)
         append_by_parents(&pids);

@@ -8,6 +8,9 @@
 
 enum { PROCESS_TREE_NAME_BYTES = 16 };
 
+/* Whether /proc shows this PID namespace. Otherwise no descendant is known. */
+bool process_tree_is_known(void);
+
 /* A process that runs on after a signal. */
 struct process_tree_rest {
     pid_t pid; /* 0: none */

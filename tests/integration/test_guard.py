@@ -279,6 +279,38 @@ def test_cannot_be_ended():
     os.kill(pid, signal.SIGKILL)
 
 
+def test_without_proc():
+    """Then the guard knows no process but the command."""
+    hidden = ["unshare", "-m", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
+    if not CAN_CHANGE_USER or not shutil.which("unshare") or subprocess.run(
+            [*hidden, lab.REDLOCK, "--version"], capture_output=True).returncode != 0:
+        skip("redlock run without /proc", "/proc can't be unmounted here, or this build needs it")
+        return
+    own = lab.Agent(nodes, lab.UNHURRIED)
+    commands = []
+    for name in "procless", "procless, killed":
+        process = begin(own, "run", "-t", "4s", name, "-c", "echo $$; exec sleep 1000", prefix=hidden)
+        commands.append((process, int(process.stdout.readline())))
+    (first, worker), (second, other) = commands
+    second.kill()
+    lab.wait_for(lambda: not lab.alive(other), what="the end of the command")
+    ok("id" in agent.client().acquire("procless, killed", "WAIT", 20000),
+       "kill -9 of redlock run without /proc: the command is ended, and the lease released")
+    begun = lab.now()
+    own.stop()
+    deadline = lab.keys_end(nodes, "procless")
+    runs, _ = lab.when(lambda: not lab.alive(worker), begun, what="the end of the command")
+    left = deadline - runs
+    ok(left > 0, "a lost lease: the command is ended before the keys end (%d ms)" % (left * 1000))
+    errors = first.communicate()[1]
+    equal(first.returncode, 125, "exit status 125")
+    ok("procless: /proc does not show the processes of this PID namespace: only the command itself" in
+       errors, errors.split("\n")[0])
+    own.cont()
+    own.terminate()
+
+
 main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost,
      test_extended_after_all, test_ended_at_a_stuck_agent, test_no_grace,
-     test_guard_killed_without_reader, test_rest, test_changed_user, test_cannot_be_ended)
+     test_guard_killed_without_reader, test_rest, test_changed_user, test_cannot_be_ended,
+     test_without_proc)
