@@ -112,7 +112,7 @@ int guard_lease_check_grace(struct guard_lease *lease) {
         return 0; /* an agent before 0.4: the grace is at most half of what it grants */
     if (error != REDLOCK_OK)
         return cli_failed(lease->connection, error, name);
-    return options_grace_fits(lease->run->grace_ms, lease->options.ttl_ms) ? 0 : STATUS_USAGE;
+    return options_grace_fits(lease->run->grace_ms, "the ttl", lease->options.ttl_ms) ? 0 : STATUS_USAGE;
 }
 
 /* --- the request --- */

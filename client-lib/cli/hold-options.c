@@ -59,7 +59,7 @@ static bool are_consistent(const struct hold_options *options) {
                      options->unit);
         return false;
     }
-    return options_grace_fits(options->grace_ms, options->request.ttl_ms);
+    return options_grace_fits(options->grace_ms, "the ttl", options->request.ttl_ms);
 }
 
 int hold_options_read(struct hold_options *options, int argc, char **argv) {

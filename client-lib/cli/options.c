@@ -79,11 +79,11 @@ bool options_duration(const char *what, const char *text, int64_t *ret_ms) {
     return false;
 }
 
-bool options_grace_fits(int64_t grace_ms, int64_t ttl_ms) {
-    if (ttl_ms == 0 || grace_ms <= ttl_ms / 2)
+bool options_grace_fits(int64_t grace_ms, const char *what, int64_t time_ms) {
+    if (time_ms == 0 || grace_ms <= time_ms / 2)
         return true;
-    cli_complain("a grace of %" PRId64 " ms: expected at most half of the ttl, %" PRId64 " ms", grace_ms,
-                 ttl_ms / 2);
+    cli_complain("a grace of %" PRId64 " ms: expected at most half of %s, %" PRId64 " ms", grace_ms, what,
+                 time_ms / 2);
     return false;
 }
 

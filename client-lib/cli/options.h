@@ -50,6 +50,6 @@ bool options_end(int argc, char **argv, int arguments_max);
  * mistake. */
 bool options_duration(const char *what, const char *text, int64_t *ret_ms);
 
-/* True if the grace is at most half of the ttl, or the ttl is 0: the agent's; else the mistake is reported.
- */
-bool options_grace_fits(int64_t grace_ms, int64_t ttl_ms);
+/* True if the grace is at most half of this time, or the time is 0: the agent's; else the mistake is
+ * reported, with what the time is. */
+bool options_grace_fits(int64_t grace_ms, const char *what, int64_t time_ms);

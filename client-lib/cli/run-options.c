@@ -107,7 +107,8 @@ int run_options_read(struct run_options *options, int argc, char **argv) {
     if (linger_ms >= 0)
         options->request.linger_ms = linger_ms;
     options->linger_may_shrink = linger_ms < 0;
-    if (!options_grace_fits(options->grace_ms, options->request.ttl_ms))
+    if (!options_grace_fits(options->grace_ms, "the ttl", options->request.ttl_ms) ||
+        !options_grace_fits(options->grace_ms, "--max-hold", options->request.max_hold_ms))
         return 1 + STATUS_USAGE;
     options->request.data_length = options->request.data ? strlen(options->request.data) : 0;
     return read_command(options, argc, argv);

@@ -37,7 +37,7 @@ def test_exit_statuses():
     equal(run("--grace", "5001ms", "x", "--", "echo", "run"),
           (64, "", "redlock: a grace of 5001 ms: expected at most half of the ttl, 5000 ms\n"),
           "64: a ms more than half, and the command is not run")
-    equal(run("--grace", "5s", "--max-hold", "9s", "x", "--", "true")[0], 0, "--max-hold is not the ttl")
+    equal(run("--grace", "4.5s", "--max-hold", "9s", "x", "--", "true")[0], 0, "--max-hold is not the ttl")
     holder = agent.client()
     assert "id" in holder.acquire("x", "WAIT", 10000)
     equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: too long a grace, before the wait")
@@ -112,6 +112,8 @@ def test_arguments():
     equal(run("run", "a", "--", "-n"), (127, "", "redlock: -n: No such file or directory\n"),
           "behind -- the command may begin with a dash")
     for words, what in ((["run", "--max-hold", "0", "a", "true"], "--max-hold 0: expected 100 ms or more"),
+                        (["run", "--grace", "1.5s", "--max-hold", "2s", "a", "true"],
+                         "a grace of 1500 ms: expected at most half of --max-hold, 1000 ms"),
                         (["top", "--count", "x"], "--count x: expected a number above 0"),
                         (["--socket", "", "status"], "--socket: expected PATH; see 'redlock --help'"),
                         (["--socket=", "status"], "--socket: expected PATH; see 'redlock --help'")):
