@@ -59,6 +59,11 @@ int request_name(const char *name, const char **ret_text) {
     return REDLOCK_BAD_NAME;
 }
 
+/* The protocol's longest time. A shorter heartbeat or max_hold ends a lease earlier, never later. */
+static int64_t at_most(int64_t ms) {
+    return ms < INT32_MAX ? ms : INT32_MAX;
+}
+
 int request_options(const struct redlock_options *given, const char *name, struct redlock_options *ret,
                     const char **ret_text) {
     const char *text = NULL;
@@ -77,6 +82,8 @@ int request_options(const struct redlock_options *given, const char *name, struc
         text = "options.data is NULL, but options.data_length is not 0";
     else if (ret->wait_ms < -1 || ret->wait_ms > INT32_MAX)
         text = "options.wait_ms must be from -1 to 2147483647";
+    ret->heartbeat_ms = at_most(ret->heartbeat_ms);
+    ret->max_hold_ms = at_most(ret->max_hold_ms);
     if (text)
         *ret_text = text;
     return text ? REDLOCK_BAD_ARGUMENT : REDLOCK_OK;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "library-harness.h"
+#include "request.h"
 #include "tap.h"
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
@@ -206,8 +207,34 @@ static void test_names(void) {
     redlock_close(connection);
 }
 
+static const char *number_of(const struct request_acquire *request, const char *word) {
+    for (size_t i = 0; i + 1 < request->n_items; i++)
+        if (request->items[i].length == strlen(word) &&
+            memcmp(request->items[i].text, word, strlen(word)) == 0)
+            return request->items[i + 1].text;
+    return "";
+}
+
+/* The agent refuses times above 2^31-1, and uses its own max_hold instead of a longer one. */
+static void test_long_times(void) {
+    struct redlock_options given = REDLOCK_OPTIONS_INIT, taken;
+    struct request_acquire request = {0};
+    const char *text = "";
+
+    given.heartbeat_ms = INT64_C(1) << 31;
+    given.max_hold_ms = INT64_MAX;
+    is(request_options(&given, "x", &taken, &text), REDLOCK_OK);
+    request_compose(&request, "x", &taken, false);
+    is_string(number_of(&request, "HEARTBEAT"), "2147483647", "a longer heartbeat is the longest one");
+    is_string(number_of(&request, "MAXHOLD"), "2147483647", "and a longer max_hold, too");
+    given.max_hold_ms = -1;
+    is(request_options(&given, "x", &taken, &text), REDLOCK_OK);
+    is(taken.max_hold_ms, -1); /* for the agent to refuse */
+}
+
 int main(void) {
     test_null();
+    test_long_times();
     test_sizes();
     test_leader();
     test_names();
