@@ -247,6 +247,10 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
     int status = options_read(rows, 2, true, usage, argc, argv);
     if (status != 0)
         return status - 1;
+    if (blesses && list.json) {
+        cli_complain("nodes: expected either --bless or --json; see 'redlock nodes --help'");
+        return STATUS_USAGE;
+    }
     if (blesses && optind == argc) {
         cli_complain("nodes: --bless wants NODE...; see 'redlock nodes --help'");
         return STATUS_USAGE;

@@ -247,6 +247,10 @@ int cli_top(const struct cli *cli, int argc, char **argv) {
         return status - 1;
     if (!options_end(argc, argv, 0))
         return STATUS_USAGE;
+    if (once && count > 0) {
+        cli_complain("top: expected either --once or --count; see 'redlock top --help'");
+        return STATUS_USAGE;
+    }
     if (once)
         count = 1;
     (void) signal(SIGPIPE, SIG_IGN); /* see cli_flush_to_reader() */
