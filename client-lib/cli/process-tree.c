@@ -30,6 +30,17 @@ static void append(struct pids *pids, pid_t pid) {
     pids->items[pids->count++] = pid;
 }
 
+static struct pids spared;
+
+/* The pid of a child is no other process's before the child is reaped. */
+static bool is_spared(pid_t pid, pid_t parent) {
+    bool found = false;
+
+    for (size_t i = 0; i < spared.count; i++)
+        found = found || spared.items[i] == pid;
+    return found && parent == getpid();
+}
+
 /* The number that a directory of /proc has as its name; 0: another file. */
 static pid_t number_of(const char *name) {
     char *end;
@@ -77,7 +88,8 @@ static bool append_children_of_thread(struct pids *pids, pid_t pid, pid_t thread
         return false;
     /* NOLINTNEXTLINE(cert-err34-c): the kernel's own pids are in range */
     while (fscanf(file, "%d", &child) == 1)
-        append(pids, child);
+        if (!is_spared(child, pid))
+            append(pids, child);
     (void) fclose(file);
     return true;
 }
@@ -113,7 +125,7 @@ static void append_by_parents(struct pids *pids) {
             bool known = pid == 0, belongs = false;
             for (size_t i = 0; i < pids->count; i++)
                 known = known || pids->items[i] == pid;
-            if (known || !read_process(pid, &process))
+            if (known || !read_process(pid, &process) || is_spared(pid, process.parent))
                 continue;
             for (size_t i = 0; i < pids->count; i++)
                 belongs = belongs || pids->items[i] == process.parent;
@@ -147,6 +159,18 @@ static struct pids list_tree(void) {
         for (size_t i = 0; i < pids.count; i++)
             append_children(&pids, pids.items[i]);
     return pids;
+}
+
+bool process_tree_spare_all_but(pid_t kept) {
+    struct pids present = list_tree();
+    struct process process;
+
+    for (size_t i = 1; i < present.count; i++)
+        if (present.items[i] != kept && read_process(present.items[i], &process) &&
+            process.parent == getpid())
+            append(&spared, present.items[i]);
+    free(present.items);
+    return spared.count > 0;
 }
 
 static void describe(pid_t pid, int error, struct process_tree_rest *ret) {

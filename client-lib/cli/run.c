@@ -34,7 +34,7 @@ static int run_guarded(const struct cli *cli, struct run_options *run) {
         _exit(STATUS_DONE);
     }
     (void) close(channel[1]);
-    return signal_relay_run(signal_fd, channel[0], run->name);
+    return signal_relay_run(signal_fd, channel[0], run->name, guard);
 }
 
 int cli_run(const struct cli *cli, int argc, char **argv) {

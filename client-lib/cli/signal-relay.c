@@ -26,6 +26,7 @@ struct relay {
     int signal_fd, channel;
     const char *name;
     bool started;
+    bool has_others; /* children that are not the guard's, as of a shell that has become this process */
     struct group_witness witness;
     sigset_t received;  /* since the start */
     sigset_t unsettled; /* not yet compared with the witness's */
@@ -41,6 +42,7 @@ int signal_relay_init(void) {
     for (size_t i = 0; i < sizeof(relayed) / sizeof(relayed[0]); i++)
         if (sigaction(relayed[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             (void) sigaddset(&set, relayed[i]);
+    (void) signal(SIGCHLD, SIG_DFL); /* ignored, SIGCHLD would free the pids of children that end */
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return -errno;
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -106,7 +108,7 @@ static int end_tree(struct relay *relay) {
     struct process_tree_rest rest = {0};
 
     group_witness_deinit(&relay->witness);
-    (void) process_tree_signal(SIGKILL, 0, NULL);
+    int reached = process_tree_signal(SIGKILL, 0, NULL);
     if (relay->started)
         cli_complain("%s: the guard process was killed: the command is stopped", relay->name);
     else
@@ -114,7 +116,7 @@ static int end_tree(struct relay *relay) {
     for (;;) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
-        if (waitpid(-1, NULL, WNOHANG) < 0)
+        if (waitpid(-1, NULL, WNOHANG) < 0 || (relay->has_others && reached == 0))
             return relay->started ? STATUS_LOST : STATUS_SYSTEM;
         if (cli_now_ns() >= complain_ns && process_tree_find_rest(&rest)) {
             cli_complain("%s: process %ld (%s) can't be ended%s%s: it goes on without the lease",
@@ -123,7 +125,7 @@ static int end_tree(struct relay *relay) {
             return STATUS_LOST;
         }
         (void) poll(NULL, 0, PASS_MS);
-        (void) process_tree_signal(SIGKILL, 0, NULL);
+        reached = process_tree_signal(SIGKILL, 0, NULL);
     }
 }
 
@@ -170,9 +172,13 @@ static int read_channel(struct relay *relay) {
     return -1;
 }
 
-int signal_relay_run(int signal_fd, int channel, const char *name) {
-    struct relay relay = {
-        .signal_fd = signal_fd, .channel = channel, .name = name, .witness.fd = -1, .settle_ns = INT64_MAX};
+int signal_relay_run(int signal_fd, int channel, const char *name, pid_t guard) {
+    struct relay relay = {.signal_fd = signal_fd,
+                          .channel = channel,
+                          .name = name,
+                          .has_others = process_tree_spare_all_but(guard),
+                          .witness.fd = -1,
+                          .settle_ns = INT64_MAX};
     int status = -1;
 
     (void) sigemptyset(&relay.received);

@@ -8,7 +8,7 @@
  * or a negative errno. */
 int signal_relay_init(void);
 
-/* Runs until the guard reports the command's end; returns the exit status. Does not return when the command
- * was ended by SIGINT, or by a signal that the relay got too: then the same signal ends the relay, so that
- * shells stop their loops. */
-int signal_relay_run(int signal_fd, int channel, const char *name);
+/* Runs until the guard, a child, reports the command's end; returns the exit status. Does not return when
+ * the command was ended by SIGINT, or by a signal that the relay got too: then the same signal ends the
+ * relay, so that shells stop their loops. */
+int signal_relay_run(int signal_fd, int channel, const char *name, pid_t guard);

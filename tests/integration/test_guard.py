@@ -279,6 +279,18 @@ def test_cannot_be_ended():
     os.kill(pid, signal.SIGKILL)
 
 
+def test_other_children():
+    """Those of the shell that has become redlock by exec."""
+    process = lab.spawn(["sh", "-c", "(sleep 1000 & echo $!; wait) & exec %s --socket %s run others -- "
+                         "sh -c 'echo $$; exec sleep 1000'" % (lab.REDLOCK, agent.socket_path)], text=True,
+                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    sidecar, worker = [int(process.stdout.readline()) for _ in range(2)]
+    os.kill(guard_of(process), signal.SIGKILL)
+    equal(process.wait(20 * lab.SCALE), 125, "kill -9 of the guard, with another child of the shell: 125")
+    ok(not lab.alive(worker) and lab.alive(sidecar), "only the command is stopped")
+    os.kill(sidecar, signal.SIGKILL)
+
+
 def test_without_proc():
     """Then the guard knows no process but the command."""
     hidden = ["unshare", "-m", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
@@ -313,4 +325,4 @@ def test_without_proc():
 main(test_killed_a_hundred_times, test_guard_killed, test_group_killed, test_lost,
      test_extended_after_all, test_ended_at_a_stuck_agent, test_no_grace,
      test_guard_killed_without_reader, test_rest, test_changed_user, test_cannot_be_ended,
-     test_without_proc)
+     test_other_children, test_without_proc)
