@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -17,24 +16,6 @@
 enum { PASS_MS_MIN = 1, PASS_MS_MAX = 200 }; /* between two passes with SIGKILL */
 
 /* --- start --- */
-
-/* Until the command starts, the guard is in the job's group too: the terminal's signals for the group are
- * pending here, blocked. */
-static void take_pending(sigset_t *ret) {
-    static const struct timespec none = {0};
-    sigset_t all;
-
-    (void) sigfillset(&all);
-    (void) sigpending(ret);
-    while (sigtimedwait(&all, NULL, &none) >= 0)
-        ;
-}
-
-static void pass_on_pending(const struct command_tree *tree, const sigset_t *pending) {
-    for (int number = 1; number < NSIG; number++)
-        if (number != SIGCHLD && sigismember(pending, number) == 1)
-            command_tree_signal(tree, number);
-}
 
 /* A reader of the command's output waits for the command's end, not the guard's. */
 static void leave_pipes(void) {
@@ -50,7 +31,6 @@ static void leave_pipes(void) {
 int command_tree_start(struct command_tree *tree, const struct run_options *run,
                        const struct redlock_lease *lease) {
     char *const shell[] = {(char *) "/bin/sh", (char *) "-c", (char *) run->shell_text, NULL};
-    sigset_t early;
 
     *tree = (struct command_tree){.name = run->name, .group = getpgrp(), .session = getsid(0)};
     if (!process_tree_is_known())
@@ -58,12 +38,10 @@ int command_tree_start(struct command_tree *tree, const struct run_options *run,
             "%s: /proc does not show the processes of this PID namespace: only the command itself can "
             "be ended in time, not what it starts",
             run->name);
-    take_pending(&early);
     int status = job_start(&tree->job, run->shell_text ? shell : run->command, lease,
                            redlock_lease_id(lease), JOB_GROUP_LEFT, &run->mask);
     if (status != 0)
         return status;
-    pass_on_pending(tree, &early);
     leave_pipes();
     return 0;
 }

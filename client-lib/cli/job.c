@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -65,6 +66,19 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
     _exit(STATUS_NOT_FOUND);
 }
 
+/* Takes the signals that came for the group until this process left it, and were pending here, blocked. The
+ * program's process has blocked them all, too: one that came for both counts there once. */
+static void pass_on_pending(pid_t pid) {
+    static const struct timespec none = {0};
+    sigset_t all;
+    int number;
+
+    (void) sigfillset(&all);
+    (void) sigdelset(&all, SIGCHLD);
+    while ((number = sigtimedwait(&all, NULL, &none)) > 0)
+        (void) kill(pid, number);
+}
+
 /* 0, or the errno of a failed execution. */
 static int begin(struct job *job, const struct birth *birth) {
     int error = 0;
@@ -73,8 +87,10 @@ static int begin(struct job *job, const struct birth *birth) {
     (void) close(birth->error_pipe[1]);
     if (job->pid > 0 && birth->group == JOB_GROUP_OWN)
         (void) setpgid(job->pid, job->pid); /* in parent and child: either may run first */
-    if (job->pid > 0 && birth->group == JOB_GROUP_LEFT)
+    if (job->pid > 0 && birth->group == JOB_GROUP_LEFT) {
         (void) setsid();
+        pass_on_pending(job->pid);
+    }
     (void) close(birth->go_pipe[0]);
     (void) close(birth->go_pipe[1]);
     do

@@ -15,8 +15,8 @@ struct job {
 
 enum job_group {
     JOB_GROUP_OWN,  /* the program leads a process group of its own */
-    JOB_GROUP_LEFT, /* the program stays in the caller's group; the caller leaves group and session before
-                       the program begins */
+    JOB_GROUP_LEFT, /* the program stays in the caller's group; the caller, which has blocked all signals,
+                       leaves group and session before the program begins, and passes on what is pending */
 };
 
 /* Starts argv[0], found on the PATH, with this lease in its environment and the signals in `mask` blocked

@@ -141,6 +141,17 @@ static void wait_again(struct relay *relay) {
     (void) sigemptyset(&relay->unsettled);
 }
 
+/* The lease is granted. In this order a signal either ends the relay here, before the command starts, or the
+ * witness knows whether the group got it. The exit status; -1: the command runs. */
+static int start(struct relay *relay) {
+    group_witness_init(&relay->witness);
+    read_signals(relay);
+    if (!guard_channel_send(relay->channel, GUARD_GO, 0))
+        return end_tree(relay);
+    relay->started = true;
+    return -1;
+}
+
 /* The exit status; -1: the command runs on. */
 static int read_channel(struct relay *relay) {
     struct guard_channel_message message;
@@ -149,11 +160,7 @@ static int read_channel(struct relay *relay) {
         return end_tree(relay);
     switch (message.word) {
     case GUARD_GRANTED:
-        if (!guard_channel_send(relay->channel, GUARD_GO, 0))
-            return end_tree(relay);
-        relay->started = true;
-        group_witness_init(&relay->witness);
-        return -1;
+        return start(relay);
     case GUARD_WAITS_AGAIN:
         wait_again(relay);
         return -1;
