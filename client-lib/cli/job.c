@@ -67,7 +67,7 @@ __attribute__((noreturn)) static void child(const struct birth *birth) {
 }
 
 /* Takes the signals that came for the group until this process left it, and were pending here, blocked. The
- * program's process has blocked them all, too: one that came for both counts there once. */
+ * program's process has blocked them all, too: a standard signal that came for both counts there once. */
 static void pass_on_pending(pid_t pid) {
     static const struct timespec none = {0};
     sigset_t all;

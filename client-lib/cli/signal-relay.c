@@ -118,6 +118,11 @@ static int end_tree(struct relay *relay) {
             ;
         if (waitpid(-1, NULL, WNOHANG) < 0 || (relay->has_others && reached == 0))
             return relay->started ? STATUS_LOST : STATUS_SYSTEM;
+        if (cli_now_ns() >= complain_ns && !process_tree_is_known()) {
+            cli_complain("%s: without a usable /proc: what the command started may run on without the lease",
+                         relay->name);
+            return STATUS_LOST;
+        }
         if (cli_now_ns() >= complain_ns && process_tree_find_rest(&rest)) {
             cli_complain("%s: process %ld (%s) can't be ended%s%s: it goes on without the lease",
                          relay->name, (long) rest.pid, rest.name, rest.error ? ": " : "",
