@@ -163,7 +163,7 @@ def test_overlapping_sets():
         for name in names[1:]:
             second.client().call("BLESS", name)
         state = second.wait_node(names[0], "failed", "a, b, c")
-        ok("another db" in state["reason"], "NODES shows the fleet of the node: %s" % state["reason"])
+        ok("its own db" in state["reason"], "NODES shows the fleet of the node: %s" % state["reason"])
         ok(state["reason"].endswith(", run 'redlock nodes --bless %s'" % names[0]), "and the next step")
         begins(second.client().acquire("shared", "WAIT", 500), "NOQUORUM",
                "an agent with other nodes gets no votes, where one of them is another fleet's")

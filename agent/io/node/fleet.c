@@ -99,10 +99,10 @@ void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, 
 
     (void) snprintf(
         buffer, size,
-        "%s: that fleet has the node as %s, this agent as %s. Give each fleet its own db; or, when "
+        "%s: that fleet has the node as %s, this agent as %s: give each fleet its own db; or, when "
         "the other fleet's agents have ended, run 'redlock nodes --bless %.*s'",
         blessed ? "votes for another fleet" : "has another fleet's mark",
-        shortened(others[0] != '\0' ? others : "of other nodes", theirs), shortened(fleet->text, ours),
+        shortened(others[0] != '\0' ? others : "one of other nodes", theirs), shortened(fleet->text, ours),
         (int) strcspn(fleet->text, " "), fleet->text);
 }
 
