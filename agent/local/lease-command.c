@@ -146,7 +146,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
         reply_error(session, "QUOTA", "the agent has no room for another name or its data");
     if (!request)
         return;
-    ledger_writer_taken(session, call->asked_ns);
+    ledger_writer_taken(session, request->asked_ns);
     if (ask->resume)
         ledger_writer_resuming(session, ask, call->now_ns);
     if (ask->async)

@@ -33,6 +33,14 @@ bool registry_is_full(const struct registry *registry) {
     return registry->requests.taken >= registry->limit;
 }
 
+/* Requests that came with one receive have one `now_ns`. After a restart their queue is put in order by
+ * these times. (A request that a former process left unanswered keeps its time.) */
+static instant_ns next_arrival(struct registry *registry, instant_ns now_ns) {
+    if (now_ns >= registry->asked_from_ns && now_ns <= registry->asked_ns)
+        return ++registry->asked_ns;
+    return registry->asked_from_ns = registry->asked_ns = now_ns;
+}
+
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
     bool counts_already =
@@ -52,7 +60,7 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     assert(index != POOL_NONE);
     struct request *request = request_new(registry, index, generation, session, ask, tail);
     request->name = name;
-    request->asked_ns = now_ns;
+    request->asked_ns = next_arrival(registry, now_ns);
     if (ask->wait_ms > 0)
         request->wait_until_ns = instant_add(now_ns, ask->wait_ms * NS_PER_MS);
     list_append(&admission_requester_of(session)->requests, &request->session_link);

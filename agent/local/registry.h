@@ -103,11 +103,12 @@ struct registry {
     struct histogram acquisitions; /* from the request to the grant: of immediate grants, */
     struct histogram waits;        /* and of grants after another holder or attempt */
     struct latest_grants latest;
-    struct history *history; /* NULL: none is kept */
-    struct ledger *ledger;   /* NULL: no next process goes on with the sessions */
-    bool restoring;          /* until restore_end() */
-    uint32_t generation;     /* ids begin above this one: those of former processes are below */
-    uint32_t clock;          /* generation of the latest instant, see registry_begin_ids() */
+    struct history *history;            /* NULL: none is kept */
+    struct ledger *ledger;              /* NULL: no next process goes on with the sessions */
+    bool restoring;                     /* until restore_end() */
+    uint32_t generation;                /* ids begin above this one: those of former processes are below */
+    uint32_t clock;                     /* generation of the latest instant, see registry_begin_ids() */
+    instant_ns asked_from_ns, asked_ns; /* of the latest registry_ask() calls of one instant */
 };
 
 struct registry_ask {

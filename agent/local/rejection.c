@@ -61,10 +61,15 @@ static bool is_being_resumed(const struct name_table_entry *name) {
     return first && request_is_resume(list_entry(first, const struct request, queue_link));
 }
 
+/* Rounded: a request of many that came at once counts from some ns later (registry_ask()). */
+static long long waited_ms_of(const struct request *request, instant_ns now_ns) {
+    return (now_ns - request->asked_ns + NS_PER_MS / 2) / NS_PER_MS;
+}
+
 const char *rejection_text(const struct request *request, const struct request *holder, instant_ns now_ns,
                            char text[REJECTION_TEXT_BYTES]) {
     const struct name_table_entry *name = request->name;
-    long long waited_ms = (now_ns - request->asked_ns) / NS_PER_MS;
+    long long waited_ms = waited_ms_of(request, now_ns);
     char seen[SEEN_BYTES];
 
     bool resumes = request_is_resume(request);
@@ -103,6 +108,6 @@ void rejection_text_hidden(const struct request *request, instant_ns now_ns,
     if (request->try_once)
         (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", held);
     else
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; %s",
-                        (long long) ((now_ns - request->asked_ns) / NS_PER_MS), held);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; %s", waited_ms_of(request, now_ns),
+                        held);
 }

@@ -78,7 +78,7 @@ struct request {
     struct shared_string *tail;    /* "pid:uid:data" of the lock value, until the keeper has it */
     struct list session_link;      /* in the session's list, or the registry's `leaving` */
     struct list queue_link;
-    instant_ns asked_ns;
+    instant_ns asked_ns; /* no two requests of a process have the same */
     union {
         instant_ns wait_until_ns; /* queued or contending; of WAIT 0: the bound of its answer */
         /* Held, with a session: its client must have read the grant by then. INSTANT_NEVER: it has. */

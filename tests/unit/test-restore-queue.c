@@ -1,5 +1,10 @@
 /* Waiting requests after a restart: their order, their waits, and grants that their clients do not know. */
 
+#include <assert.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "local/recovery/restore.h"
 #include "restore-harness.h"
 #include "tap.h"
 
@@ -35,6 +40,77 @@ static void test_order(void) {
     ok(has(2, "TIMEOUT"), "a wait ends when it would have");
     is_int(count_commands(COMMAND_CONTEND, third), 1, "and the next contends");
     is_int(count_commands(COMMAND_CONTEND, first), 0, "before a later request in an earlier slot");
+}
+
+/* Of one receive; the slots that were given back last are taken first. */
+static void test_order_of_one_instant(void) {
+    restore_harness_begin();
+    uint64_t holder = hold(0, "ACQUIRE job"), before[] = {hold(2, "ACQUIRE a"), hold(2, "ACQUIRE b")};
+    for (unsigned i = 0; i < 2; i++) {
+        ask_id(2, "RELEASE", before[i]);
+        report(before[i], REPORT_RELEASED);
+    }
+    flush(2);
+    uint64_t first = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    uint64_t second = wait_for(4, "ACQUIRE job WAIT -1 ASYNC");
+    ok((first & (REQUESTS_MAX - 1)) > (second & (REQUESTS_MAX - 1)), "a later request in an earlier slot");
+    ask(3, "ACQUIRE job WAIT -1"); /* in the same instant, and left without an answer */
+    instant_ns asked_ns = ledger.sessions[3].asked_ns;
+    harness.now_ns += NS_PER_MS;
+    replace();
+    report(holder, REPORT_GRANTED);
+    harness.sessions[3].asked_ns = asked_ns;
+    ask(3, "ACQUIRE job WAIT -1");
+    serve();
+    ask_id(0, "RELEASE", holder);
+    is_int((int64_t) last_command()->request, (int64_t) first,
+           "requests of one instant stay in the order in which they came");
+    ask_id(1, "RELEASE", first);
+    is_int((int64_t) last_command()->request, (int64_t) second, "the second one, too,");
+    ask_id(4, "RELEASE", second);
+    is_int(last_command()->kind, COMMAND_CONTEND, "and one that is read again");
+}
+
+static void ignore_command(void *userdata, uint64_t hash, const struct command *command) {
+    (void) userdata;
+    (void) hash;
+    (void) command;
+}
+
+/* The restart must not take so long that leases end meanwhile. A walk through the queue for each request
+ * takes several seconds here. */
+static void test_many_in_reverse(void) {
+    enum { MANY = 1 << 16 };
+    static struct registry registry;
+    const struct registry_sink sink = {.command = ignore_command};
+    const struct registry_ask ask = {
+        .name = "job", .name_length = 3, .tail = "7:1000:me", .tail_length = 9, .wait_ms = -1};
+    const uint64_t key[2] = {1, 2};
+    size_t bytes = registry_memory_bytes(MANY);
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const struct request *request = NULL, *before = NULL;
+    unsigned in_order = 0;
+
+    assert(memory != MAP_FAILED);
+    registry_init(&registry, &sink, MANY, MANY, key, memory);
+    for (unsigned i = 0; i < MANY; i++) {
+        const struct restore_entry entry = {.id = (UINT64_C(1) << REQUEST_INDEX_BITS) + i,
+                                            .asked_ns = 1000 * NS_PER_S - i,
+                                            .wait_until_ns = INSTANT_NEVER};
+        request = restore_request(&registry, NULL, &ask, &entry);
+        assert(request);
+    }
+    clock_t began = clock();
+    restore_start(&registry, 1001 * NS_PER_S);
+    ok(clock() - began < CLOCKS_PER_SEC, "waiting requests in descending slots are queued in no time");
+    for (const struct list *at = request->name->queue.next; at != &request->name->queue; at = at->next) {
+        const struct request *next = list_entry(at, const struct request, queue_link);
+        in_order += !before || before->asked_ns < next->asked_ns;
+        before = next;
+    }
+    is_int(in_order, MANY, "all of them in their order");
+    (void) munmap(memory, bytes);
 }
 
 static void test_granted_unreported(void) {
@@ -232,6 +308,8 @@ static void test_one_try(void) {
 
 int main(void) {
     test_order();
+    test_order_of_one_instant();
+    test_many_in_reverse();
     test_granted_unreported();
     test_wait_over_meanwhile();
     test_released_and_gone();

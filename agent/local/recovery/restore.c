@@ -111,6 +111,24 @@ static void put_in_place(struct request *request) {
     list_append(at, &request->queue_link);
 }
 
+/* Waiting requests, in the order of their arrival. Slots are in any order, so the timer sorts the requests:
+ * nothing is due yet. */
+static void queue_waiting(struct registry *registry) {
+    struct timer_queue *due = &registry->due;
+    struct request *request;
+    uint32_t slot;
+
+    assert(timer_queue_earliest(due) == INSTANT_NEVER);
+    for (slot = 0; (request = registry_next(registry, &slot));)
+        if (!request->resume && !restore_state_is_held(request->restore))
+            request_set_due(registry, request, request->asked_ns);
+    while ((slot = timer_queue_first(due)) != TIMER_QUEUE_ABSENT) {
+        request = pool_at(&registry->requests, slot);
+        timer_queue_remove(due, slot);
+        list_append(&request->name->queue, &request->queue_link);
+    }
+}
+
 static void start_waiting(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_begin_wait(registry, request, now_ns);
     if (request->resume) {
@@ -119,7 +137,6 @@ static void start_waiting(struct registry *registry, struct request *request, in
         if (request->restore == RESTORE_UNREPORTED)
             request->cooldown_until_ns = 0; /* until it is found: withdrawn before, it leaves no cooldown */
     } else {
-        wait_queue_insert(request);
         request_enter(registry, request, REQUEST_QUEUED);
     }
 }
@@ -139,6 +156,7 @@ void restore_start(struct registry *registry, instant_ns now_ns) {
     struct request *request;
 
     registry->restoring = true; /* an unanswered request may be the first of its queue */
+    queue_waiting(registry);
     for (uint32_t slot = 0; (request = registry_next(registry, &slot));) {
         assert(request->state == REQUEST_NEW);
         if (restore_state_is_held(request->restore))
