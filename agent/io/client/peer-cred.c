@@ -45,12 +45,22 @@ int peer_cred_groups(int fd, gid_t **ret, size_t *ret_n) {
     return 0;
 }
 
+/* Linux 6.5 to 6.15 have no pidfd of a process that has ended. */
+static bool has_ended(int error) {
+    return error == ESRCH || error == EINVAL || error == ENODATA;
+}
+
 int peer_cred_open(int fd, pid_t pid, bool *logged, int *ret) {
     int pid_fd = -1;
     socklen_t length = sizeof(pid_fd);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) < 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &length) < 0) {
+        if (has_ended(errno)) { /* its pid may be another process's by now */
+            *ret = -1;
+            return 0;
+        }
         pid_fd = (int) syscall(SYS_pidfd_open, pid, 0);
+    }
     if (pid_fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
         return -errno;
     if (pid_fd < 0 && errno != ESRCH && !*logged) {
