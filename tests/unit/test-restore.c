@@ -226,6 +226,13 @@ static void test_not_found(void) {
     ok(has(0, "lost") && has(0, "no-quorum"), "rule 13: otherwise its client gets lost");
     is_int(count_commands(COMMAND_CONTEND, waiter), 1, "after the loss the next request contends");
     restore_harness_begin();
+    id = hold(0, "ACQUIRE job COOLDOWN 60000");
+    replace();
+    report(id, REPORT_FAILED);
+    serve();
+    ok(has(0, "lost") && cooling_count(&harness.front.cooling, harness.now_ns) == 0,
+       "without keys its name does not cool");
+    restore_harness_begin();
     id = hold(0, "ACQUIRE job");
     replace();
     serve();

@@ -198,8 +198,8 @@ void restore_search_failed(struct registry *registry, struct request *request,
         request_set_risk(registry, request, REASON_NO_QUORUM, trace, now_ns);
 }
 
-/* Ends the request. In RESTORE_SPLIT the name stays taken until the deadline: the client may not have read
- * the loss, and the keys may still exist. */
+/* Ends the request. A lease without keys has no cooldown. In RESTORE_SPLIT the name stays taken until the
+ * deadline: the client may not have read the loss, and the keys may still exist. */
 static void end_lost(struct registry *registry, struct request *request, instant_ns now_ns) {
     bool may_exist =
         request->restore == RESTORE_SPLIT && !request->unwanted && now_ns < request->deadline_ns;
@@ -209,6 +209,8 @@ static void end_lost(struct registry *registry, struct request *request, instant
     else
         request_deliver(registry, request,
                         &(struct request_outcome){.kind = OUTCOME_LOST, .reason = REASON_NO_QUORUM}, now_ns);
+    if (request->restore == RESTORE_VANISHED && !request->unwanted)
+        request->cooldown_until_ns = 0;
     if (may_exist) {
         request_detach(registry, request);
         request->abandoned = true;
