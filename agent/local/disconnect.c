@@ -53,8 +53,9 @@ bool disconnect_expel(struct session *session, const char *reason, instant_ns no
             continue;
         }
         if (!request->unwanted) {
-            outcome_push_lost(request, REASON_CLOSED, reason);
             request_note_lost(registry, request, &closed, now_ns);
+            ledger_writer_risk(session, request);
+            outcome_push_lost(request, REASON_CLOSED, reason);
         }
         registry_abandon(registry, request);
         remains = true;

@@ -231,7 +231,7 @@ static void test_left(void) {
     static const uint8_t secret[SECRET_BYTES] = {0};
     const struct restore_entry past = {.id = (UINT64_C(3) << REQUEST_INDEX_BITS) + 5,
                                        .state = RESTORE_LEFT,
-                                       .left = true,
+                                       .abandoned = true,
                                        .deadline_ns = 1001 * NS_PER_S,
                                        .acquired = secret};
     struct registry_ask terms = usual();

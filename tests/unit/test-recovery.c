@@ -75,6 +75,48 @@ static void test_lingering(void) {
            "without heartbeats: the lease that was found, by whichever value, has no bound by them");
 }
 
+/* A client dies whose lease was not extended any more: the lease does not linger either. */
+static void test_no_lingering(void) {
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job LINGER 5000");
+    keeper.nobody_reads = true;
+    pass_ms(GRANT_READ_MS + 20);
+    ok(has(0, "unread"), "a client does not read its grant");
+    flush(0);
+    finds.dead = 1;
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "rule 9: dead, its lease is not extended for its LINGER");
+    ask(1, "ACQUIRE job WAIT -1");
+    is_int(keeper.n_commands, 0, "rule 8: but the name is taken until the deadline");
+    pass_ms(LEFT_MS);
+    is_int(last_command()->kind, COMMAND_CONTEND, "then the next request contends");
+
+    for (unsigned sent = 0; sent < 2; sent++) {
+        restore_harness_begin();
+        (void) hold(0, "ACQUIRE job LINGER 5000");
+        (void) disconnect_expel(&harness.sessions[0], "reads too slowly", harness.now_ns);
+        if (sent)
+            flush(0);
+        ledger_tear(&ledger, 0);
+        finds.dead = 1;
+        replace();
+        is_int(keeper.n_commands, 0,
+               sent ? "nor is that of a client whose session the agent has closed"
+                    : "also if it did not get the loss");
+    }
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    (void) disconnect_expel(&harness.sessions[0], "reads too slowly", harness.now_ns);
+    flush(0);
+    replace(); /* killed before the ledger notes that the session has ended */
+    serve();
+    is_int(keeper.n_commands, 0, "a client that has got the loss, and is here: its lease is left");
+    is_int(result.too_long, 0, "not because of its ttl");
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), ":1\r\n", "until it is released");
+}
+
 static void test_cooldown(void) {
     restore_harness_begin();
     instant_ns now_ns = harness.now_ns;
@@ -483,6 +525,7 @@ int main(void) {
     test_forsaken();
     test_left_to_child();
     test_lingering();
+    test_no_lingering();
     test_cooldown();
     test_unknown_cooldown();
     test_unreported_grant();

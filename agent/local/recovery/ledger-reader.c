@@ -151,7 +151,9 @@ bool ledger_reader_entry(const struct ledger_reader *reader, uint32_t index,
     if (entry->died != 0 && entry->died <= flushes)
         return false;
     view.unreported = entry->granted > flushes;
-    if (entry->risk_flush == (uint16_t) (flushes + 1) && entry->former_risk <= REASON_COUNT)
+    /* (No client gets the reply to a torn session's push: what the agent knows counts.) */
+    if (entry->risk_flush == (uint16_t) (flushes + 1) && entry->former_risk <= REASON_COUNT &&
+        !was_torn(reader, session))
         view.entry.risk = entry->former_risk;
     if (entry->born > flushes)
         view.entry.kind = LEDGER_FREE;

@@ -17,7 +17,7 @@ void ledger_writer_waiting(const struct session *session, struct request *reques
 /* The request is granted. `secret` is the random part in its grant. */
 void ledger_writer_granted(const struct session *session, struct request *request, const char *secret);
 
-/* The lease is at risk, or no longer. */
+/* The lease is at risk, or no longer; or REQUEST_LOST: the agent closes the session. */
 void ledger_writer_risk(const struct session *session, const struct request *request);
 
 /* The reply to the client's RELEASE comes next. */

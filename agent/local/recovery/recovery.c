@@ -65,11 +65,12 @@ static bool decide(const struct front_state *front, const struct recovery_past *
      * client that resumes may.) */
     bool unreported = view->unreported && !waits && past->whole(past->userdata, entry->session);
     bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);
-    bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long;
-    bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
-    /* The client has got `at-risk unread`, after which the lease ends. */
+    /* The client has got `at-risk unread`, or the agent has closed the session: then the lease ends. */
     bool unread = entry->kind == LEDGER_HELD && entry->risk == 1 + REASON_UNREAD;
-    bool left = !waits && !unwanted && !lingers && (!session || too_long || unread);
+    bool expelled = entry->kind == LEDGER_HELD && entry->risk == REQUEST_LOST;
+    bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long && !unread && !expelled;
+    bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
+    bool left = !waits && !unwanted && !lingers && (!session || too_long || unread || expelled);
     /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
     bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
 
@@ -81,7 +82,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         .ask = ask_of(front, session, view, unwanted),
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
-                  .left = left,
+                  .abandoned = left && (!session || unread || expelled),
                   .unread = left && unread,
                   .read = entry->read,
                   .risk = entry->risk,
@@ -211,7 +212,7 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
 /* The new ledger has no entry for a lease without a session, and notes only how long its keys may exist: the
  * next process does not know the lease. */
 static void note_without_entry(struct ledger *ledger, const struct decision *decision, instant_ns now_ns) {
-    int64_t linger_ns = decision->entry.left ? 0 : (int64_t) decision->ask.terms.linger_ms * NS_PER_MS;
+    int64_t linger_ns = decision->entry.abandoned ? 0 : (int64_t) decision->ask.terms.linger_ms * NS_PER_MS;
 
     if (ledger && !decision->entry.unwanted)
         ledger_note_lost_until(ledger,
@@ -274,7 +275,7 @@ static void count_decision(struct recovery_result *result, const struct decision
     if (!decision->session)
         return;
     result->held += restore_state_is_held(decision->entry.state);
-    result->too_long += decision->entry.state == RESTORE_LEFT && !decision->entry.unread;
+    result->too_long += decision->entry.state == RESTORE_LEFT && !decision->entry.abandoned;
 }
 
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,

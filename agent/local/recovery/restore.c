@@ -38,7 +38,7 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->restore = entry->state;
     request->unwanted = entry->unwanted;
     request->unread = entry->unread;
-    request->abandoned = entry->left && (!session || entry->unread);
+    request->abandoned = entry->abandoned;
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {

@@ -15,11 +15,11 @@
 struct restore_entry {
     uint64_t id;
     enum restore_state state;
-    bool unwanted; /* held, and no client uses the lease: delete its keys */
-    bool left; /* held, and not extended: its client is out of reach, or max_ttl is shorter now; or unread */
-    bool unread;  /* left, because the client did not read its grant in time */
-    bool read;    /* held, and the client has read the grant */
-    uint8_t risk; /* 1 + enum reason: the client got `at-risk` */
+    bool unwanted;  /* held, and no client uses the lease: delete its keys */
+    bool abandoned; /* left, since its client is out of reach, or the agent closed the session; or unread */
+    bool unread;    /* abandoned, because the client did not read its grant in time */
+    bool read;      /* held, and the client has read the grant */
+    uint8_t risk;   /* 1 + enum reason: the client got `at-risk` */
     uint16_t handoffs;
     int page_slot;
     instant_ns asked_ns, wait_until_ns;
