@@ -54,6 +54,7 @@ struct front_state_identity {
     const char *version;
     const char *agent; /* 8 hex digits, new for each start */
     const char *host;
+    uint64_t key_format; /* its hash */
     long pid;
     uid_t uid;
     instant_ns started_ns;

@@ -438,6 +438,29 @@ def test_shorter_max_ttl():
     agent.replace()
 
 
+def test_other_key_format():
+    """Under another key_format the nodes show no key of a lease, which its client may consider valid."""
+    client, other = agent.client(3), agent.client(3)
+    grant = client.acquire("moved", "TTL", 8000)
+    agent.wait_stored(client, other)
+    agent.write_config(CONFIG + 'key_format = "x:{name}"\n')
+    agent.replace()
+    push = client.push("at-risk")
+    equal((push[1], push[3]), (grant["id"], "no-quorum"), "another key_format: at-risk after the restart")
+    line = "1 leases have keys of the former key_format"
+    ok(lab.wait_for(lambda: line in agent.log_text(), what="the log's line"), "the log has their number")
+    agent.wait_voting(3)
+    begins(other.call("ACQUIRE", "moved"), "BUSY held by process", "the name has its holder")
+    equal([node.call("EXISTS", "moved") for node in nodes], [1, 1, 1], "and its keys")
+    equal(client.call("RELEASE", grant["id"]), 1, "until its holder releases it")
+    ok(isinstance(other.acquire("moved"), dict), "then another client gets it")
+    equal([node.call("EXISTS", "x:moved") for node in nodes], [1, 1, 1], "with other keys")
+    for one in client, other:
+        one.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
 def test_without_manager():
     alone = lab.Agent(nodes, CONFIG, start=False)
     process = subprocess.run(
@@ -460,4 +483,4 @@ main(test_not_stored, test_not_stored_within_limit, test_not_stored_beyond_max_l
      test_other_version, test_host_changed,
      test_store_is_tidy, test_full_store, test_long_names, test_no_room, test_socket_name,
      test_name_in_use, test_many, test_high_slots, test_few_descriptors, test_fewer_leases,
-     test_shorter_max_ttl, test_without_manager)
+     test_shorter_max_ttl, test_other_key_format, test_without_manager)

@@ -558,7 +558,7 @@ MUTATIONS = [
      "agent/local/recovery/restore.c", "request->risk != 0 && request->risk != 1 + REASON_MAX_HOLD",
      "request->risk != 0"),
     ("a lease whose grant was not read is extended after a restart", "agent/local/recovery/recovery.c",
-     "(!session || too_long || unread || expelled)", "(!session || too_long || expelled)"),
+     "(!session || fixed || unread || expelled)", "(!session || fixed || expelled)"),
     ("a restored lease is not searched for", "agent/local/recovery/restore.c",
      "    if (restore_is_searching(request)) {\n",
      "    if (restore_is_searching(request) && !request->session) {\n"),

@@ -49,9 +49,10 @@ static void *fresh_memory(void) {
 }
 
 static void begin_process(uint32_t requests_max, instant_ns now_ns) {
-    static const struct ledger_identity identity = {.agent = "00c0ffee", .host = "web1", .sequence = 1};
+    const struct ledger_identity identity = {
+        .agent = "00c0ffee", .host = "web1", .key_format = finds.key_format, .sequence = 1};
     const struct local_harness_setup setup = {
-        .identity = {.agent = "00c0ffee", .host = "web1", .n_keepers = 1},
+        .identity = {.agent = "00c0ffee", .host = "web1", .key_format = finds.key_format, .n_keepers = 1},
         .sink = {.query = on_command},
         .registry_sink = {.command = on_command, .grant_reading = on_grant_reading},
         .requests_max = requests_max,

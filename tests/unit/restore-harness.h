@@ -21,6 +21,7 @@ struct finds {
     unsigned dead;    /* sessions with a dead process */
     unsigned left;    /* the same, but another process has the connection */
     uint32_t max_ttl_ms, requests_max;
+    uint64_t key_format;
 };
 
 extern struct keeper keeper;

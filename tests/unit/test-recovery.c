@@ -437,6 +437,57 @@ static void test_shorter_max_ttl(void) {
     is_string(got(0), ":1\r\n", "a lease with a ttl that is not allowed any more can be released");
 }
 
+/* The nodes do not show the keys of former leases. */
+static void test_other_key_format(void) {
+    restore_harness_begin();
+    finds.key_format = 1;
+    uint64_t id = hold(0, "ACQUIRE job COOLDOWN 60000");
+    uint64_t waiter = wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    ok(has(0, "at-risk") && has(0, ":9898\r\n$9\r\nno-quorum"),
+       "rule 13: another key_format: the holder gets at-risk, and how long the lease is valid");
+    is_int(result.moved, 1, "the number of such leases is for the log");
+    serve();
+    flush(0);
+    is_int(keeper.n_commands, 0, "the lease is not searched for, and no request contends");
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "rule 8: nor at the process after the next one");
+    ok(!has(0, "at-risk"), "which does not repeat at-risk");
+    ask_id(0, "CHECK", id);
+    is_string(got(0), ":9898\r\n", "a lease under a former key_format is held");
+    pass_ms(LEFT_MS);
+    ok(has(0, "lost") && has(0, "no-quorum") && has(0, "key_format has changed since the agent's restart"),
+       "until its deadline, then its client gets lost, with the cause");
+    is_int(count_commands(COMMAND_RELEASE, id), 0, "no key is deleted");
+    is_int(count_commands(COMMAND_CONTEND, waiter), 1, "and the next request contends");
+    is_int(cooling_count(&harness.front.cooling, harness.now_ns), 0,
+           "in no cooldown: the name has another key");
+
+    restore_harness_begin();
+    finds.key_format = 1;
+    finds.dead = 1;
+    (void) hold(0, "ACQUIRE job LINGER 60000");
+    replace();
+    serve();
+    ask(1, "ACQUIRE job WAIT -1");
+    is_int(keeper.n_commands, 0, "a lease that should linger is kept until its deadline");
+    pass_ms(LEFT_MS);
+    is_int(last_command()->kind, COMMAND_CONTEND, "and no longer");
+
+    restore_harness_begin();
+    finds.key_format = 1;
+    ask(0, "ACQUIRE job");
+    report(last_command()->request, REPORT_GRANTED);
+    id = wait_for(1, "ACQUIRE other WAIT -1 ASYNC");
+    report(id, REPORT_GRANTED);
+    replace();
+    is_int(keeper.n_commands, 0, "a grant that its client does not know is not searched for either");
+    serve();
+    ok(last_command()->kind == COMMAND_CONTEND && last_command()->request == id,
+       "and a request that waits gets the name anew");
+}
+
 /* A lease that the next process does not extend, since its max_ttl is shorter; at risk for max_hold. */
 static void hold_too_long_at_risk(void) {
     restore_harness_begin();
@@ -536,6 +587,7 @@ int main(void) {
     test_predecessors();
     test_smaller_limits();
     test_shorter_max_ttl();
+    test_other_key_format();
     test_ends_of_too_long();
     test_unsent_loss();
     return done_testing();

@@ -94,6 +94,10 @@ static struct shard_predecessors restore(const struct ledger_reader *reader, str
         log_warning("restart: %u leases have a ttl above max_ttl (%u ms): the agent does not extend them; "
                     "their holders get 'at-risk', and 'lost' at the deadline",
                     result.too_long, local->policy.max_ttl_ms);
+    if (result.moved > 0)
+        log_warning("restart: %u leases have keys of the former key_format: the agent does not extend them; "
+                    "their holders get 'at-risk', and 'lost' at the deadline",
+                    result.moved);
     return result.predecessors;
 }
 
@@ -161,8 +165,7 @@ int adopt_begin(struct adopt *adopt, struct conn_table *table, struct front_stat
 
     int r = fd_store_new(inherited->n_sessions, &adopt->store);
     if (r >= 0)
-        r = ledger_memory_new(&size, local->identity.agent, local->identity.host, inherited, &adopt->ledger,
-                              &adopt->memory);
+        r = ledger_memory_new(&size, &local->identity, inherited, &adopt->ledger, &adopt->memory);
     if (r < 0)
         return r;
     local->registry.ledger = &adopt->ledger;

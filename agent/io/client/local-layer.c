@@ -2,15 +2,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "io/client/conn-output.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
 #include "io/loop/usdt.h"
+#include "io/node/key-format.h"
 #include "local/observe.h"
 #include "local/outcome.h"
 #include "local/reply.h"
@@ -123,12 +126,21 @@ static void set_limits(struct front_state *state, const struct config *config) {
     quota->max[QUOTA_BYTES] = config->max_buffered_bytes;
 }
 
+static uint64_t hash_key_format(const struct config *config) {
+    static const uint64_t key[2] = {0, 0};
+    char text[KEY_FORMAT_KEY_BYTES_MAX];
+    size_t length = key_format_put(config->key_prefix, config->key_suffix, "{name}", strlen("{name}"), text);
+
+    return hash_bytes(key, text, length);
+}
+
 static struct front_state_identity identity_of(const struct config *config, const char *agent_id,
                                                instant_ns now_ns) {
     struct front_state_identity identity = {
         .version = REDLOCK_VERSION,
         .agent = agent_id,
         .host = config->host,
+        .key_format = hash_key_format(config),
         .pid = getpid(),
         .uid = getuid(),
         .started_ns = now_ns,

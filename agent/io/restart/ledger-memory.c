@@ -22,11 +22,13 @@ static uint64_t next_sequence(const struct inherited_fds *inherited) {
     return sequence + 1;
 }
 
-int ledger_memory_new(const struct ledger_size *size, const char *agent, const char *host,
+int ledger_memory_new(const struct ledger_size *size, const struct front_state_identity *of,
                       const struct inherited_fds *inherited, struct ledger *ledger,
                       struct ledger_memory *ret) {
-    const struct ledger_identity identity = {
-        .agent = agent, .host = host, .sequence = next_sequence(inherited)};
+    const struct ledger_identity identity = {.agent = of->agent,
+                                             .host = of->host,
+                                             .key_format = of->key_format,
+                                             .sequence = next_sequence(inherited)};
     size_t bytes = ledger_bytes(size);
     _cleanup_close_ int fd = sealed_memfd_new("redlockd-ledger", bytes);
 

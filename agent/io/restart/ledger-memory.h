@@ -3,6 +3,7 @@
 #pragma once
 
 #include "io/restart/inherited-fds.h"
+#include "local/front-state.h"
 #include "local/recovery/ledger-reader.h"
 
 struct ledger_memory {
@@ -12,7 +13,7 @@ struct ledger_memory {
 };
 
 /* Makes a ledger whose sequence is one more than those of the former processes. 0 or a negative errno. */
-int ledger_memory_new(const struct ledger_size *size, const char *agent, const char *host,
+int ledger_memory_new(const struct ledger_size *size, const struct front_state_identity *of,
                       const struct inherited_fds *inherited, struct ledger *ledger,
                       struct ledger_memory *ret);
 

@@ -66,6 +66,7 @@ void ledger_writer_restored(const struct session *session, struct request *reque
     ledger_granted(ledger, slot_of(session), request->entry);
     entry->ending = request->restore == RESTORE_VANISHED ? LEDGER_HANDED_OFF : 0;
     entry->read = request->read_until_ns == INSTANT_NEVER;
+    entry->moved = request->restore == RESTORE_MOVED;
 }
 
 static void add_granted(struct ledger *ledger, const struct session *session, struct request *request,

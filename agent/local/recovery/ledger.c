@@ -69,6 +69,7 @@ void ledger_init(struct ledger *ledger, const struct ledger_size *size, uint32_t
     assert(count_at + sizeof(unsigned) <= LEDGER_MESSAGE_BYTES);
     header.count_at = count_at;
     header.sequence = identity->sequence;
+    header.key_format = identity->key_format;
     copy_text(header.agent, sizeof(header.agent), identity->agent);
     copy_text(header.host, sizeof(header.host), identity->host);
     *ledger = (struct ledger){.header = memory, .sessions = (void *) (bytes + header.sessions_at)};

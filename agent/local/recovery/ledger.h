@@ -23,7 +23,7 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 7,
+    LEDGER_VERSION = 8,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -72,6 +72,7 @@ struct ledger_entry {
     uint16_t handoffs;              /* since the acquisition */
     uint8_t ending;                 /* LEDGER_HANDED_OFF, LEDGER_RELEASED: without an answer yet */
     uint8_t read;                   /* held: its client has read the grant */
+    uint8_t moved;                  /* held: its keys are of a former process's key_format */
     uint64_t request;               /* id */
     uint64_t session;               /* id */
     uint64_t born, granted, died;   /* numbers of flushes; 0: not yet */
@@ -117,6 +118,7 @@ struct ledger_header {
     uint8_t resumes;          /* the process has sent RESUMEs of clients to the nodes, or will */
     char agent[16];
     char host[IDENTITY_BYTES_MAX];
+    uint64_t key_format;                                      /* its hash */
     struct ledger_predecessor predecessors[PREDECESSORS_MAX]; /* the latest first */
     struct ledger_transfer sending, receiving;
     unsigned char scratch[LEDGER_SCRATCH_BYTES]; /* received bytes */
@@ -136,6 +138,7 @@ struct ledger_size {
 
 struct ledger_identity {
     const char *agent, *host;
+    uint64_t key_format; /* its hash */
     uint64_t sequence;
 };
 

@@ -25,6 +25,12 @@ static bool is_too_long(const struct front_state *front, const struct ledger_ent
     return entry->terms.ttl_ms > front->policy.max_ttl_ms;
 }
 
+/* The nodes do not show its keys under the present key_format. */
+static bool is_moved(const struct front_state *front, const struct recovery_past *past,
+                     const struct ledger_entry *entry) {
+    return entry->moved || past->reader.header->key_format != front->identity.key_format;
+}
+
 /* `unwanted`: only its keys are to be deleted. */
 static struct registry_ask ask_of(const struct front_state *front, const struct session *session,
                                   const struct ledger_reader_entry_view *view, bool unwanted) {
@@ -58,7 +64,8 @@ static bool decide(const struct front_state *front, const struct recovery_past *
                    const struct ledger_reader_entry_view *view, instant_ns now_ns, struct decision *ret) {
     const struct ledger_entry *entry = &view->entry;
     struct session *session = past->session(past->userdata, entry->session);
-    bool granted = entry->granted != 0, too_long = is_too_long(front, entry);
+    bool granted = entry->granted != 0, moved = is_moved(front, past, entry);
+    bool fixed = moved || is_too_long(front, entry); /* not to be extended */
     /* The client has the reply that its ACQUIRE waits: the request waits on, granted or not. */
     bool waits = entry->kind == LEDGER_WAITING && session;
     /* The client surely does not know of its grant, or is dead, so no client considers the lease valid. (A
@@ -68,14 +75,14 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     /* The client has got `at-risk unread`, or the agent has closed the session: then the lease ends. */
     bool unread = entry->kind == LEDGER_HELD && entry->risk == 1 + REASON_UNREAD;
     bool expelled = entry->kind == LEDGER_HELD && entry->risk == REQUEST_LOST;
-    bool lingers = orphaned && entry->terms.linger_ms > 0 && !too_long && !unread && !expelled;
+    bool lingers = orphaned && entry->terms.linger_ms > 0 && !fixed && !unread && !expelled;
     bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
-    bool left = !waits && !unwanted && !lingers && (!session || too_long || unread || expelled);
+    bool left = !waits && !unwanted && !lingers && (!session || fixed || unread || expelled);
     /* A request that does not wait is acquired anew, or fails at once for want of a quorum. */
-    bool resumes = waits ? entry->resume || (granted && !too_long && !entry->try_once) : granted;
+    bool resumes = waits ? entry->resume || (granted && !fixed && !entry->try_once) : granted;
 
     if ((!granted && !waits) || ((entry->ending & LEDGER_HANDED_OFF) && !session) ||
-        (left && !session && now_ns >= entry->deadline_ns) || (unreported && (entry->resume || too_long)))
+        (left && !session && now_ns >= entry->deadline_ns) || (unreported && (entry->resume || fixed)))
         return false;
     *ret = (struct decision){
         .session = unwanted ? NULL : session,
@@ -98,10 +105,11 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     else if (entry->ending & LEDGER_HANDED_OFF)
         ret->entry.state = RESTORE_VANISHED;
     else
-        ret->entry.state = left ? RESTORE_LEFT : RESTORE_REPORTED;
+        ret->entry.state = !left ? RESTORE_REPORTED : moved ? RESTORE_MOVED : RESTORE_LEFT;
     ret->ask.resume = resumes ? entry->secret : NULL;
-    if (unreported || !resumes)
-        ret->ask.cooldown_until_ns = 0; /* no client knew of the lease, so no cooldown follows it */
+    /* No client knew of the lease, so no cooldown follows it; or its name has another key now. */
+    if (unreported || !resumes || moved)
+        ret->ask.cooldown_until_ns = 0;
     return true;
 }
 
@@ -276,6 +284,7 @@ static void count_decision(struct recovery_result *result, const struct decision
         return;
     result->held += restore_state_is_held(decision->entry.state);
     result->too_long += decision->entry.state == RESTORE_LEFT && !decision->entry.abandoned;
+    result->moved += decision->entry.state == RESTORE_MOVED && !decision->entry.abandoned;
 }
 
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,

@@ -22,6 +22,7 @@ struct recovery_past {
 struct recovery_result {
     unsigned held;            /* leases of restored sessions, */
     unsigned too_long;        /* and of these the ones with a ttl above max_ttl, which are not extended */
+    unsigned moved;           /* and the ones with keys of a former key_format, which are not either */
     unsigned left_out;        /* leases and waiting requests of restored sessions that were not restored */
     instant_ns lost_until_ns; /* by then all leases that were not restored, and all cooldowns, have ended */
     struct shard_predecessors predecessors; /* for the keepers, before restore_start() */

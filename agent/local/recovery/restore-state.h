@@ -3,7 +3,8 @@
 
 #include <stdbool.h>
 
-/* A restored request begins as UNREPORTED, REPORTED or LEFT, and ends as NONE, an ordinary request:
+/* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. All but the last two may end as NONE, an
+ * ordinary request:
  *
  *     UNREPORTED ──▶ NONE (granted, or it waits as any other)
  *     REPORTED ──▶ ACQUIRED ──▶ SPLIT ──▶ over, or LEFT
@@ -18,7 +19,12 @@ enum restore_state {
     RESTORE_VANISHED,   /* held: not found; the client may have released the lease */
     RESTORE_SPLIT,      /* held: neither value has a majority, but both together may */
     RESTORE_LEFT,       /* held: no search; ends at its deadline */
+    RESTORE_MOVED,      /* the same, since its keys are of a former key_format */
 };
+
+static inline bool restore_state_is_left(enum restore_state state) {
+    return state == RESTORE_LEFT || state == RESTORE_MOVED;
+}
 
 static inline bool restore_state_is_held(enum restore_state state) {
     return state > RESTORE_UNREPORTED;

@@ -58,14 +58,19 @@ struct request *restore_request(struct registry *registry, struct session *sessi
 
 /* --- starting --- */
 
-/* True if the lease is not extended because its ttl exceeds max_ttl now, and its risk is not that of
- * max_hold. */
-static bool is_too_long(const struct request *request) {
-    return request->restore == RESTORE_LEFT && !request->abandoned && request->risk != 1 + REASON_MAX_HOLD;
+/* True if the configuration does not let the agent extend the lease any more, and the lease's risk is not
+ * that of max_hold. */
+static bool is_cut_short(const struct request *request) {
+    return restore_state_is_left(request->restore) && !request->abandoned &&
+           request->risk != 1 + REASON_MAX_HOLD;
 }
 
 const char *restore_loss_text(const struct request *request) {
-    return is_too_long(request) ? "max_ttl is shorter than the lease's ttl since the agent's restart" : NULL;
+    if (!is_cut_short(request))
+        return NULL;
+    return request->restore == RESTORE_MOVED
+               ? "key_format has changed since the agent's restart"
+               : "max_ttl is shorter than the lease's ttl since the agent's restart";
 }
 
 static void announce_loss(struct registry *registry, struct request *request, instant_ns now_ns) {
@@ -84,7 +89,7 @@ static void start_held(struct registry *registry, struct request *request, insta
 
     list_prepend(&request->name->queue, &request->queue_link);
     request_enter(registry, request, REQUEST_HELD);
-    if (!has_read && request->restore != RESTORE_LEFT)
+    if (!has_read && !restore_state_is_left(request->restore))
         request_await_reading(registry, request, now_ns);
     request_set_due(registry, request, instant_min(request->deadline_ns, request->read_until_ns));
     if (restore_is_searching(request)) {
@@ -93,7 +98,7 @@ static void start_held(struct registry *registry, struct request *request, insta
     }
     if (!request->session && !request->unwanted && !request->abandoned)
         request_linger(registry, request, now_ns);
-    if (is_too_long(request))
+    if (is_cut_short(request))
         announce_loss(registry, request, now_ns);
 }
 
@@ -253,7 +258,7 @@ static void await_found(struct registry *registry, struct request *request, inst
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);
     request->unwanted = true;
-    if (request->restore == RESTORE_LEFT) { /* no search is under way */
+    if (restore_state_is_left(request->restore)) { /* no search is under way */
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
     } else if (is_not_found(request)) {
