@@ -92,18 +92,21 @@ static void test_no_lingering(void) {
     pass_ms(LEFT_MS);
     is_int(last_command()->kind, COMMAND_CONTEND, "then the next request contends");
 
-    for (unsigned sent = 0; sent < 2; sent++) {
+    static const char *const sent[] = {"also if it did not get the grant", "nor if it did not get the loss",
+                                       "nor that of a client whose session the agent has closed"};
+    for (unsigned i = 0; i < 3; i++) {
         restore_harness_begin();
-        (void) hold(0, "ACQUIRE job LINGER 5000");
+        ask(0, "ACQUIRE job LINGER 5000");
+        report(last_command()->request, REPORT_GRANTED);
+        if (i > 0)
+            flush(0);
         (void) disconnect_expel(&harness.sessions[0], "reads too slowly", harness.now_ns);
-        if (sent)
+        if (i > 1)
             flush(0);
         ledger_tear(&ledger, 0);
-        finds.dead = 1;
+        finds.dead = finds.torn = 1;
         replace();
-        is_int(keeper.n_commands, 0,
-               sent ? "nor is that of a client whose session the agent has closed"
-                    : "also if it did not get the loss");
+        is_int(keeper.n_commands, 0, sent[i]);
     }
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -435,6 +438,17 @@ static void test_shorter_max_ttl(void) {
     clear();
     ask_id(0, "RELEASE", id);
     is_string(got(0), ":1\r\n", "a lease with a ttl that is not allowed any more can be released");
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    resume(0, "job", " ASYNC");
+    flush(0);
+    clear();
+    replace();
+    serve();
+    is_int(keeper.n_commands, 0, "rule 8: a RESUME that waits does not shorten its lease's keys");
+    ok(has(0, "failed") && has(0, "NOQUORUM the restarted agent does not continue the request"),
+       "and fails");
 }
 
 /* The nodes do not show the keys of former leases. */

@@ -73,8 +73,8 @@ static bool decide(const struct front_state *front, const struct recovery_past *
     bool unreported = view->unreported && !waits && past->whole(past->userdata, entry->session);
     bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);
     /* The client has got `at-risk unread`, or the agent has closed the session: then the lease ends. */
-    bool unread = entry->kind == LEDGER_HELD && entry->risk == 1 + REASON_UNREAD;
-    bool expelled = entry->kind == LEDGER_HELD && entry->risk == REQUEST_LOST;
+    bool unread = granted && entry->risk == 1 + REASON_UNREAD;
+    bool expelled = granted && entry->risk == REQUEST_LOST;
     bool lingers = orphaned && entry->terms.linger_ms > 0 && !fixed && !unread && !expelled;
     bool unwanted = unreported || (orphaned && entry->terms.linger_ms == 0);
     bool left = !waits && !unwanted && !lingers && (!session || fixed || unread || expelled);
@@ -176,6 +176,11 @@ static void note_cooldown(const struct recovery_past *past, struct recovery_resu
         result->lost_until_ns = instant_max(result->lost_until_ns, entry->cooldown_until_ns);
 }
 
+/* With the smaller ttl of now a RESUME would shorten the keys, on which its client relies. */
+static bool would_shorten(const struct front_state *front, const struct ledger_entry *entry) {
+    return entry->kind == LEDGER_WAITING && entry->resume && is_too_long(front, entry);
+}
+
 /* Two entries may have one slot: that of a request which is over, though its client does not know, and that
  * of the slot's next request. The newer one is restored. */
 static void take_slot(const struct recovery_past *past, uint32_t slot, uint32_t index,
@@ -208,7 +213,8 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
             continue;
         }
         uint64_t slot = view.entry.request & (REQUESTS_MAX - 1);
-        if (slot >= front->registry.requests_max || !is_sound(&view, now_ns)) {
+        if (slot >= front->registry.requests_max || !is_sound(&view, now_ns) ||
+            would_shorten(front, &view.entry)) {
             leave_out(past, &view, now_ns, result);
             continue;
         }
