@@ -6,18 +6,29 @@ void fair_queue_init(struct fair_queue *queue, const struct work_share *share) {
     list_init(&queue->users);
     for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) {
         list_init(&queue->by_account[i].turn_link);
+        list_init(&queue->by_account[i].ended);
         list_init(&queue->by_account[i].links);
+        queue->by_account[i].n_ended = 0;
     }
+}
+
+static void add(struct fair_queue *queue, struct fair_queue_user *user, struct list *links,
+                struct list *link) {
+    if (!list_is_empty(link))
+        return;
+    list_append(links, link);
+    if (list_is_empty(&user->turn_link))
+        list_append(&queue->users, &user->turn_link);
 }
 
 void fair_queue_add(struct fair_queue *queue, uint8_t account, struct list *link) {
     struct fair_queue_user *user = &queue->by_account[account];
+    add(queue, user, &user->links, link);
+}
 
-    if (!list_is_empty(link))
-        return;
-    list_append(&user->links, link);
-    if (list_is_empty(&user->turn_link))
-        list_append(&queue->users, &user->turn_link);
+void fair_queue_add_ended(struct fair_queue *queue, uint8_t account, struct list *link) {
+    struct fair_queue_user *user = &queue->by_account[account];
+    add(queue, user, &user->ended, link);
 }
 
 void fair_queue_add_first(struct fair_queue *queue, struct list *link) {
@@ -27,7 +38,13 @@ void fair_queue_add_first(struct fair_queue *queue, struct list *link) {
 
 static instant_ns due_ns(const struct fair_queue *queue, const struct fair_queue_user *user,
                          instant_ns now_ns) {
-    return queue->share ? work_share_due_ns(queue->share, (uint8_t) (user - queue->by_account), now_ns) : 0;
+    if (!queue->share || !list_is_empty(&user->ended))
+        return 0;
+    return work_share_due_ns(queue->share, (uint8_t) (user - queue->by_account), now_ns);
+}
+
+static bool is_idle(const struct fair_queue_user *user) {
+    return list_is_empty(&user->ended) && list_is_empty(&user->links);
 }
 
 /* The first user that is due at `now_ns`. NULL: none; then *ret_due_ns is when one will be. */
@@ -37,7 +54,7 @@ static struct fair_queue_user *first_user(struct fair_queue *queue, instant_ns n
     list_for_each_safe(turn, &queue->users) {
         struct fair_queue_user *user = list_entry(turn, struct fair_queue_user, turn_link);
 
-        if (list_is_empty(&user->links)) {
+        if (is_idle(user)) {
             list_unlink(turn);
             continue;
         }
@@ -48,19 +65,29 @@ static struct fair_queue_user *first_user(struct fair_queue *queue, instant_ns n
     return NULL;
 }
 
+/* The user's next one. The turn ends with it, unless more sessions that are to be closed have room there. */
+static struct list *take(struct fair_queue *queue, struct fair_queue_user *user) {
+    struct list *ended = list_first(&user->ended), *link = ended ? ended : list_first(&user->links);
+
+    list_unlink(link);
+    if (ended && !list_is_empty(&user->ended) && ++user->n_ended < FAIR_QUEUE_ENDED_MAX)
+        return link;
+    user->n_ended = 0;
+    list_unlink(&user->turn_link);
+    if (!is_idle(user))
+        list_append(&queue->users, &user->turn_link);
+    return link;
+}
+
 struct list *fair_queue_next(struct fair_queue *queue, instant_ns now_ns) {
     struct list *link = list_first(&queue->first);
     instant_ns user_due_ns;
     struct fair_queue_user *user = link ? NULL : first_user(queue, now_ns, &user_due_ns);
 
-    if (user) {
-        link = list_first(&user->links);
-        list_unlink(&user->turn_link);
-    }
+    if (user)
+        return take(queue, user);
     if (link)
         list_unlink(link);
-    if (user && !list_is_empty(&user->links))
-        list_append(&queue->users, &user->turn_link);
     return link;
 }
 

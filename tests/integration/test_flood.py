@@ -271,6 +271,56 @@ def test_last_requests():
     work.kill()
 
 
+MANY = """
+import os, signal, socket, sys
+os.setuid(int(sys.argv[2]))
+sessions = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[3]))]
+for s in sessions:
+    s.connect(sys.argv[1])
+    s.sendall(b'PING\\r\\n')
+for s in sessions:
+    s.recv(100)
+print('connected', flush=True)
+requests = int(sys.stdin.readline())
+for s in sessions:
+    s.sendall(b'PING\\r\\n' * requests) if requests else s.close()
+if requests:
+    os.kill(os.getpid(), signal.SIGKILL)
+print('closed', flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_many_end():
+    """Thousands of sessions of a user that end at once have this user's turns."""
+    if os.geteuid() != 0:
+        skip("many sessions that end at once", "two users need root")
+        return
+    sessions = 1500
+    beside = lab.Agent(lab.nodes(1), "max_work = 1000000")
+    for requests, what in ((16, "a process ends"), (0, "a process closes them")):
+        process = lab.spawn([sys.executable, "-c", MANY, beside.socket_path, str(flood.NOBODY),
+                             str(sessions)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        equal(process.stdout.readline(), "connected\n", "%d sessions of one process" % sessions)
+        other = beside.client(3)
+        beside.stop()
+        os.waitid(os.P_PID, beside.process.pid, os.WSTOPPED)  # so that it sees all the ends at once
+        process.stdin.write("%d\n" % requests)
+        process.stdin.flush()
+        if requests:
+            process.wait()
+        process.stdout.readline()
+        other.send("STATUS")
+        beside.cont()
+        left = lab.as_map(other.reply())["sessions"]
+        ok(left > 1, "%s: a later request of another user is answered meanwhile (%d left)" %
+           (what, left))
+        lab.wait_for(lambda: sessions_of(other) == 1, what="the end of the sessions")
+        lab.end_process(process)
+        other.close()
+    beside.kill()
+
+
 def test_expelled():
     """Sessions that the agent has ended are kept until their leases end, and no longer."""
     beside = lab.Agent(lab.nodes(1), lab.UNHURRIED)
@@ -479,5 +529,5 @@ def test_memory():
 
 
 main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
-     test_leader, test_max_work, test_input, test_last_requests, test_expelled, test_answers,
+     test_leader, test_max_work, test_input, test_last_requests, test_many_end, test_expelled, test_answers,
      test_subscription, test_slow_node, test_state_slow)

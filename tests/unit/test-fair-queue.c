@@ -100,10 +100,52 @@ static void test_pause(void) {
     ok(is_empty(), "a session that ends while its user pauses leaves the queue");
 }
 
+/* One user ends many sessions at once. */
+static void test_ended(void) {
+    enum { ENDED = 2 * FAIR_QUEUE_ENDED_MAX };
+    static struct list ended[ENDED];
+    int others = 0;
+
+    begin();
+    exhaust(ALICE, now_ns + 500);
+    exhaust(BOB, now_ns);
+    fair_queue_add(&queue, ALICE, &links[0]);
+    fair_queue_add_ended(&queue, ALICE, &links[1]);
+    fair_queue_add_ended(&queue, ALICE, &links[2]);
+    fair_queue_add(&queue, BOB, &links[3]);
+    is_int(fair_queue_due_ns(&queue, now_ns), 0, "an ended session does not wait for its user's share");
+    is_int(next(), 1, "it comes before the user's others,");
+    is_int(next(), 2, "and a few of a user come together,");
+    is_int(next(), 3, "before another user's later one");
+    is_int(next(), -1, "the user's other sessions pause as before");
+    now_ns += 500;
+    is_int(next(), 0, "and are served then");
+    ok(is_empty(), "that was all");
+
+    for (unsigned i = 0; i < ENDED; i++) {
+        list_init(&ended[i]);
+        fair_queue_add_ended(&queue, ALICE, &ended[i]);
+    }
+    fair_queue_add(&queue, BOB, &links[3]);
+    fair_queue_add(&queue, ALICE, &links[0]);
+    for (unsigned i = 0; i < FAIR_QUEUE_ENDED_MAX; i++)
+        others += fair_queue_next(&queue, now_ns) != &ended[i];
+    is_int(others, 0, "many of a user end in their order,");
+    is_int(next(), 3, "but another user has its turn between");
+    for (unsigned i = FAIR_QUEUE_ENDED_MAX; i < ENDED; i++)
+        others += fair_queue_next(&queue, now_ns) != &ended[i];
+    is_int(others, 0, "then come the rest,");
+    is_int(next(), 0, "and the user's others last");
+    fair_queue_add_ended(&queue, ALICE, &links[1]);
+    list_unlink(&links[1]);
+    ok(is_empty(), "one that is closed meanwhile leaves the queue");
+}
+
 int main(void) {
     test_turns();
     test_unlinked();
     test_first();
     test_pause();
+    test_ended();
     return done_testing();
 }

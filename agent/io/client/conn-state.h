@@ -74,6 +74,8 @@ struct conn {
     bool readable;    /* edge-triggered: until recv(2) has nothing more */
     bool half_closed; /* the client sends nothing more */
     bool hung_up;     /* the client reads nothing more either */
+    bool gone;        /* the client reads and asks nothing more */
+    bool dead;        /* its process has ended */
     struct list link; /* of table->open, expelled or closed */
     struct list ready_link;
 
@@ -117,7 +119,10 @@ static inline struct conn *conn_of(struct session *session) {
 
 /* Queues the connection for conn_work(), whatever input there is. */
 static inline void conn_queue(struct conn *conn) {
-    fair_queue_add(&conn->table->ready, conn->session.account, &conn->ready_link);
+    if (conn->gone || conn->dead)
+        fair_queue_add_ended(&conn->table->ready, conn->session.account, &conn->ready_link);
+    else
+        fair_queue_add(&conn->table->ready, conn->session.account, &conn->ready_link);
 }
 
 static inline bool conn_has_input(const struct conn *conn) {

@@ -168,7 +168,7 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     log_limit_write(&table->logs[CONN_LOG_ENDED], now_ns, "session of process %ld: ended: %s%s",
                     (long) conn->session.pid, why,
                     has_leases ? "; its leases end by their deadlines, or with the process" : "");
-    if (!has_leases) {
+    if (!has_leases || conn->dead) {
         conn_close(conn, now_ns);
         return;
     }
@@ -289,6 +289,37 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
     return work;
 }
 
+enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
+
+/* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
+ * Other leases end at once. A user above its share gets no more than in a turn, with each of its processes.
+ * Returns the work. */
+static unsigned take_last_requests(struct conn *conn, instant_ns now_ns) {
+    const struct work_share *share = &conn->table->local->work;
+    bool due = work_share_due_ns(share, conn->session.account, now_ns) <= now_ns;
+    unsigned work = 0, most = due ? LAST_WORK_MAX : CONN_INPUT_WORK_MAX;
+    enum conn_input_outcome outcome = CONN_INPUT_OK;
+
+    pass_over_release(conn);
+    while (outcome == CONN_INPUT_OK && !is_abandoned(conn) && work < most) {
+        unsigned part = 0;
+        outcome = conn_input_take(conn, &part, now_ns);
+        pass_over_release(conn);
+        if (part == 0)
+            break;
+        work += part;
+    }
+    return work;
+}
+
+/* The process has ended. Returns the work. */
+static unsigned serve_dead(struct conn *conn, instant_ns now_ns) {
+    unsigned work = conn->fd >= 0 ? take_last_requests(conn, now_ns) : 0;
+
+    conn_close(conn, now_ns);
+    return work;
+}
+
 void conn_work(struct conn_table *table, instant_ns now_ns) {
     /* After a restart, all unanswered requests are taken within a few turns. */
     bool restoring = table->local->registry.restoring;
@@ -297,7 +328,7 @@ void conn_work(struct conn_table *table, instant_ns now_ns) {
 
     while (!table->paused && now_ns < until_ns && (link = fair_queue_next(&table->ready, now_ns))) {
         struct conn *conn = list_entry(link, struct conn, ready_link);
-        unsigned work = serve_one(conn, now_ns);
+        unsigned work = conn->dead ? serve_dead(conn, now_ns) : serve_one(conn, now_ns);
 
         now_ns = clock_now_ns();
         session_note_work(&conn->session, work, now_ns);
@@ -351,7 +382,7 @@ static bool is_gone(const struct conn *conn) {
 static void on_socket(struct poller_target *target, uint32_t revents) {
     struct conn *conn = list_entry(target, struct conn, target);
 
-    if (conn->fd < 0)
+    if (conn->fd < 0 || conn->dead)
         return;
     if (revents & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
         conn->readable = true;
@@ -361,45 +392,24 @@ static void on_socket(struct poller_target *target, uint32_t revents) {
         conn->hung_up = true;
     if (revents & EPOLLOUT)
         conn_output_unblock(conn);
-    if (is_gone(conn)) {
-        list_unlink(&conn->ready_link);
-        fair_queue_add_first(&conn->table->ready, &conn->ready_link);
-    }
+    conn->gone = is_gone(conn);
+    if (conn->gone)
+        list_unlink(&conn->ready_link); /* it need not wait any more */
     conn_queue(conn);
 }
 
-enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
-
-/* Takes the requests that the process had sent, as far as this is little work; for a user above its share,
- * as much as in a turn for each process. Without its RELEASE a lease would linger. Other leases end at once.
- */
-static void take_last_requests(struct conn *conn, instant_ns now_ns) {
-    const struct work_share *share = &conn->table->local->work;
-    bool due = work_share_due_ns(share, conn->session.account, now_ns) <= now_ns;
-    unsigned work = 0, most = due ? LAST_WORK_MAX : CONN_INPUT_WORK_MAX;
-    enum conn_input_outcome outcome = CONN_INPUT_OK;
-
-    conn->hung_up = conn->half_closed = conn->readable = true;
-    pass_over_release(conn);
-    while (outcome == CONN_INPUT_OK && !is_abandoned(conn) && work < most) {
-        unsigned part = 0;
-        outcome = conn_input_take(conn, &part, now_ns);
-        pass_over_release(conn);
-        if (part == 0)
-            break;
-        work += part;
-    }
-    session_note_work(&conn->session, work, now_ns);
-}
-
+/* One process may have thousands of sessions: the work is conn_work()'s, beside that for other users. */
 static void on_process_end(struct poller_target *target, uint32_t revents) {
     struct conn *conn = list_entry(target, struct conn, pid_target);
-    instant_ns now_ns = clock_now_ns();
 
     (void) revents;
-    if (conn->fd >= 0 && !conn->table->paused)
-        take_last_requests(conn, now_ns);
-    conn_close(conn, now_ns);
+    conn->dead = conn->hung_up = conn->half_closed = conn->readable = true;
+    if (conn->table->paused) {
+        conn_close(conn, clock_now_ns());
+        return;
+    }
+    list_unlink(&conn->ready_link);
+    conn_queue(conn);
 }
 
 static int watch(struct conn *conn) {
