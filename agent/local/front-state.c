@@ -15,7 +15,7 @@ void front_state_init(struct front_state *front, const struct policy *policy,
     front->reply = reply;
     list_init(&front->uncounted);
     work_share_init(&front->work, NS_PER_S); /* no limit before the configuration's */
-    fair_queue_init(&front->listings, NULL);
+    fair_queue_init(&front->listings, &front->work);
     query_share_init(&front->queries);
     for (unsigned i = 0; i < identity->n_keepers; i++) {
         front->keepers[i] = (struct front_state_keeper){.counters.extension_margin_permille = 1000};

@@ -377,6 +377,6 @@ void listing_turn(struct front_state *front, instant_ns now_ns) {
     fair_queue_add(&front->listings, session->account, link);
 }
 
-bool listing_waits(struct front_state *front) {
-    return fair_queue_due_ns(&front->listings, 0) == 0;
+instant_ns listing_due_ns(struct front_state *front, instant_ns now_ns) {
+    return fair_queue_due_ns(&front->listings, now_ns);
 }

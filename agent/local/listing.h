@@ -2,8 +2,6 @@
  * and metrics.c. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "base/instant.h"
 #include "core/event.h"
 
@@ -24,8 +22,8 @@ void listing_counted(struct front_state *front, instant_ns now_ns);
 
 void listing_leases(const struct call *call);
 
-/* Writes a listing, or does a part of the work for LEASES. Users take turns. */
+/* Writes a listing, or does a part of the work for LEASES. Users take turns, as their shares allow. */
 void listing_turn(struct front_state *front, instant_ns now_ns);
 
-/* True if listing_turn() has work. */
-bool listing_waits(struct front_state *front);
+/* When listing_turn() has work; 0: now; INSTANT_NEVER: none. */
+instant_ns listing_due_ns(struct front_state *front, instant_ns now_ns);

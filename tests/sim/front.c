@@ -154,7 +154,9 @@ static void end_closed(const struct sim_agent *agent) {
 }
 
 static void set_timer(struct sim_agent *agent) {
+    int64_t listing_ns = instant_max(listing_due_ns(&agent->front, front_now(agent)), front_now(agent));
     int64_t due_ns = instant_min(registry_due_ns(&agent->front.registry), observe_due_ns(&agent->front));
+    due_ns = instant_min(due_ns, listing_ns);
     struct event event = {.kind = EVENT_FRONT_TIMER,
                           .agent = (uint8_t) agent->index,
                           .life = agent->life,
@@ -178,7 +180,7 @@ static void settle(struct sim_agent *agent) {
     if (agent->surveyed)
         listing_counted(&agent->front, front_now(agent));
     agent->surveyed = false;
-    while (listing_waits(&agent->front))
+    while (listing_due_ns(&agent->front, front_now(agent)) <= front_now(agent))
         listing_turn(&agent->front, front_now(agent));
     client_sessions_flush();
     end_closed(agent);

@@ -38,30 +38,41 @@ static void set_user(unsigned number, uid_t uid) {
 static unsigned turns_until_reply(unsigned number) {
     unsigned turns = 0;
 
-    for (; got(number)[0] == '\0' && turns < 100; turns++)
+    for (; got(number)[0] == '\0' && turns < 100; turns++) {
+        harness.now_ns += NS_PER_US;
         listing_turn(&harness.front, harness.now_ns);
+    }
     return turns;
+}
+
+static bool listing_waits(void) {
+    return listing_due_ns(&harness.front, harness.now_ns) != INSTANT_NEVER;
+}
+
+static void crowd(unsigned session, unsigned requests) {
+    char line[64];
+
+    for (unsigned i = 0; i < requests; i++) {
+        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
+        ask(session, line);
+        keeper.n_commands = 0;
+    }
 }
 
 /* Others' leases are no reason to keep the agent busy: the search takes further turns. */
 static void test_others(void) {
     enum { OTHERS = 1800, TURN = 512 };
-    char line[64];
 
     begin(4096);
     set_user(1, 1001);
     set_user(2, 1002);
-    for (unsigned i = 0; i < OTHERS; i++) {
-        (void) snprintf(line, sizeof(line), "ACQUIRE name%u ASYNC", i);
-        ask(0, line);
-        keeper.n_commands = 0;
-    }
+    crowd(0, OTHERS);
     ask(1, "LEASES");
     is_string(got(1), "", "1,800 leases of another user: LEASES takes several turns");
     ok(!session_ready(&harness.sessions[1]), "and the session's next request waits");
     is_int(turns_until_reply(1), OTHERS / TURN, "each turn examines 512 leases");
     is_string(got(1), "*0\r\n", "the user sees no lease of another user");
-    ok(session_ready(&harness.sessions[1]) && !listing_waits(&harness.front),
+    ok(session_ready(&harness.sessions[1]) && !listing_waits(),
        "after the reply the session takes requests again");
     ask(1, "ACQUIRE own ASYNC");
     ask(1, "LEASES");
@@ -73,7 +84,31 @@ static void test_others(void) {
     is_int(turns_until_reply(2), 1, "and the other search ends after it");
     ask(2, "LEASES");
     disconnect_end(&harness.sessions[2], harness.now_ns);
-    ok(!listing_waits(&harness.front), "a session that ends searches no more");
+    ok(!listing_waits(), "a session that ends searches no more");
+}
+
+/* Beside another user, a search for leases that the user may not see takes what its share allows. */
+static void test_paced(void) {
+    enum { UNITS_PER_S = 20000, OTHERS = 3000, TURNS = WORK_SHARE_BURST / WORK_SHARE_LISTING };
+    const instant_ns turn_ns = WORK_SHARE_LISTING * (NS_PER_S / UNITS_PER_S);
+    unsigned turns = 0;
+
+    begin(4096);
+    set_user(1, 1001);
+    crowd(0, OTHERS);
+    harness.front.work.units_per_s = UNITS_PER_S;
+    session_note_work(&harness.sessions[0], 0, harness.now_ns);
+    ask(1, "LEASES");
+    session_note_work(&harness.sessions[1], harness.units, harness.now_ns);
+    for (; listing_due_ns(&harness.front, harness.now_ns) <= harness.now_ns && turns < 100; turns++)
+        listing_turn(&harness.front, harness.now_ns);
+    is_int(turns, TURNS, "a search pauses when its user has had its share");
+    is_string(got(1), "", "before its end,");
+    is_int(listing_due_ns(&harness.front, harness.now_ns) - harness.now_ns, turn_ns,
+           "until the share covers the last turn");
+    harness.now_ns += turn_ns;
+    is_int(turns_until_reply(1), 1, "then it goes on");
+    is_string(got(1), "*0\r\n", "and finds nothing");
 }
 
 /* The value of the first such key in the reply. */
@@ -189,6 +224,7 @@ static void test_info(void) {
 int main(void) {
     test_listings();
     test_others();
+    test_paced();
     test_latest();
     test_nodes();
     test_info();

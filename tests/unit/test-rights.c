@@ -602,8 +602,7 @@ static void test_unknown_peer(void) {
 
 static const char *status_of(unsigned session) {
     ask(session, "STATUS");
-    listing_counted(&harness.front, harness.now_ns);
-    listing_turn(&harness.front, harness.now_ns);
+    local_harness_counted();
     return got(session);
 }
 

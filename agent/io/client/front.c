@@ -270,7 +270,8 @@ static int settle(void *userdata) {
     conn_sweep(&front->table, now_ns);
     front->backlog = keeper_set_flush(&front->keepers); /* releases of connections that were closed */
 
-    instant_ns work_ns = listing_waits(&front->layer.state) ? 0 : conn_work_due_ns(&front->table, now_ns);
+    instant_ns work_ns =
+        instant_min(listing_due_ns(&front->layer.state, now_ns), conn_work_due_ns(&front->table, now_ns));
     bool work_left = work_ns <= now_ns;
     instant_ns at_ns = instant_min(due_ns(front, now_ns), work_left ? INSTANT_NEVER : work_ns);
     int r = 0;
