@@ -61,7 +61,7 @@ static const struct entry entries[] = {
     {"BLESS", WORK_SHARE_REQUEST, 1, 1, bless_command, NULL, 0, POLICY_BLESS, false},
     {"PAGE", WORK_SHARE_REQUEST, 0, 0, connection_command_page, NULL, 0, POLICY_FREE, false},
     {"OBSERVE", WORK_SHARE_QUERY, 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
-    {"UNOBSERVE", WORK_SHARE_REQUEST, 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
+    {"UNOBSERVE", WORK_SHARE_LISTING, 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
 };
 
 enum { ENTRIES = sizeof(entries) / sizeof(entries[0]) };

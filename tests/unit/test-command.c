@@ -176,10 +176,10 @@ static void test_units_of_work(void) {
         {"NONSENSE", 1},      {"ACQUIRE", 1},
         {"ACQUIRE job", 3},   {"RESUME job secret", 3},
         {"LEADER job", 8},    {"OBSERVE job", 8},
-        {"HISTORY job", 8},   {"COMMAND", 8},
-        {"LEASES", 8},        {"STATUS", 8},
-        {"NODES", 8},         {"METRICS", 8},
-        {"INFO", 8},
+        {"HISTORY job", 8},   {"UNOBSERVE job", 8},
+        {"COMMAND", 8},       {"LEASES", 8},
+        {"STATUS", 8},        {"NODES", 8},
+        {"METRICS", 8},       {"INFO", 8},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -228,7 +228,10 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, insta
         if ((size_t) n < room && !conn->half_closed)
             conn->readable = false; /* the next byte makes a new edge */
         now_ns = clock_now_ns();    /* else the validity could count from before the request was sent */
+        unsigned before = *work;
         outcome = take_received(conn, (size_t) n, work, now_ns);
+        if (*work == before) /* a few bytes that end no request take a turn all the same */
+            *work += WORK_SHARE_REQUEST;
         if (conn->table->scratch == conn->table->own_scratch)
             secret_clear(conn->table->own_scratch, (size_t) n); /* the ledger needs its own after a crash */
     }
