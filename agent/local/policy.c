@@ -84,6 +84,13 @@ bool policy_has_units(const struct policy *policy) {
     return false;
 }
 
+bool policy_has_groups(const struct policy *policy) {
+    for (unsigned i = 0; i < policy->n_rules; i++)
+        if (policy->rules[i].n_groups > 0)
+            return true;
+    return false;
+}
+
 const struct policy_rule *policy_find(const struct policy *policy, policy_rules rules, const char *name,
                                       size_t length) {
     for (unsigned i = 0; i < policy->n_rules; i++)

@@ -89,6 +89,9 @@ policy_rules policy_rules_unknown(const struct policy *policy, const struct poli
 /* True if some rule has units: only then the peers' units must be known. */
 bool policy_has_units(const struct policy *policy);
 
+/* The same of groups. */
+bool policy_has_groups(const struct policy *policy);
+
 /* The first of these rules that is for this name, or NULL. */
 const struct policy_rule *policy_find(const struct policy *policy, policy_rules rules, const char *name,
                                       size_t length);

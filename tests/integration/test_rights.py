@@ -316,6 +316,18 @@ def test_reload():
         client.close()
 
 
+def test_groups_after_reload():
+    """The groups of a client are read when a rule needs them."""
+    reload(RULES.replace("groups", "users"))
+    os.setgroups([STAFF])
+    member = client_of(BOB)
+    os.setgroups([])
+    begins(member.call("ACQUIRE", "staff"), 'DENIED rule "staff"', "no rule has groups")
+    reload(RULES)
+    ok("id" in member.acquire("staff"), "a reload brings one: the groups of a session of before count")
+    member.close()
+
+
 def test_right_taken_and_given_back():
     alice, root = client_of(ALICE), agent.client(3)
     reload(RULES)
@@ -343,7 +355,7 @@ def test_right_taken_and_given_back():
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_waiting_command, test_lists,
          test_quotas, test_many_uids, test_many_users, test_observed_names, test_whoami,
-         test_counts_after_reload, test_reload, test_right_taken_and_given_back)
+         test_counts_after_reload, test_reload, test_groups_after_reload, test_right_taken_and_given_back)
 else:
     skip("rights of users", "only root can become other users")
     main()

@@ -201,6 +201,13 @@ static void test_units(void) {
     ok(policy_has_units(&(struct policy){.rules = rules, .n_rules = 2}), "one has");
 }
 
+static void test_groups(void) {
+    static const struct policy_rule rules[] = {{.n_users = 1, .n_units = 1}, {.n_groups = 1}};
+
+    ok(!policy_has_groups(&(struct policy){.rules = rules, .n_rules = 1}), "no rule has groups");
+    ok(policy_has_groups(&(struct policy){.rules = rules, .n_rules = 2}), "one has");
+}
+
 static void test_node_timeout(void) {
     static const struct {
         uint32_t ttl_ms, timeout_ms;
@@ -220,6 +227,7 @@ int main(void) {
     test_max_ttl();
     test_reload();
     test_units();
+    test_groups();
     test_node_timeout();
     test_patterns();
     test_hostile_name();

@@ -459,7 +459,8 @@ void conn_find_rules(struct session *session) {
     struct policy_peer peer = {.uid = session->uid, .gid = conn->gid, .unit = conn->unit};
     gid_t *groups = NULL;
 
-    peer.groups_unknown = conn->fd < 0 || peer_cred_groups(conn->fd, &groups, &peer.n_groups) < 0;
+    if (policy_has_groups(&session->front->policy))
+        peer.groups_unknown = conn->fd < 0 || peer_cred_groups(conn->fd, &groups, &peer.n_groups) < 0;
     peer.groups = groups;
     if (!conn->unit && policy_has_units(&session->front->policy)) {
         if (conn->unit_reading == CONN_UNIT_UNREAD)
