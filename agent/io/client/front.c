@@ -121,7 +121,7 @@ static void on_message(struct front *front, unsigned keeper, const struct keeper
                                    message->number, clock_now_ns());
         break;
     case KEEPER_MESSAGE_PONG:
-        notify_pong(&front->notify, message->number);
+        notify_pong(&front->notify, message->number, clock_now_ns());
         break;
     case KEEPER_MESSAGE_SURVEY:
         on_survey_reply(front, keeper, message);
@@ -399,7 +399,7 @@ static void end_reload(struct front *front) {
     if (front->reload_again)
         begin_reload(front);
     else
-        notify_reloaded(&front->notify);
+        notify_reloaded(&front->notify, clock_now_ns());
 }
 
 /* The units of thousands of clients take some 100 ms: they are read in turns, between which leases are
@@ -449,7 +449,7 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
     }
     front->reload_again = front->reader;
     if (!front->reader) {
-        notify_reloading(&front->notify);
+        notify_reloading(&front->notify, clock_now_ns());
         begin_reload(front);
     }
     return 0;
@@ -526,8 +526,8 @@ static int set_up(struct front *front) {
         r = keeper_set_start(&front->keepers, config, front->config.agent_id, requests_max, front->poller);
     if (r < 0)
         return r;
-    notify_init(&front->notify, clock_now_ns());
-    if (front->config.inherited)
+    r = notify_init(&front->notify, clock_now_ns());
+    if (r >= 0 && front->config.inherited)
         r = continue_sessions(front);
     if (r < 0)
         return r;
@@ -543,8 +543,7 @@ int front_new(const struct front_config *config, struct front **ret) {
         return -ENOMEM;
     }
     front->config = *config;
-    front->notify = (struct notify){
-        .ping_ns = INSTANT_NEVER, .status_ns = INSTANT_NEVER, .ready_latest_ns = INSTANT_NEVER};
+    notify_clear(&front->notify);
     front->start_ns = front->timer_ns = INSTANT_NEVER;
     conn_table_clear(&front->table);
     keeper_set_init(&front->keepers);
@@ -567,6 +566,7 @@ struct front *front_free(struct front *front) {
     conn_table_deinit(&front->table);
     adopt_end(&front->adopt);
     keeper_set_deinit(&front->keepers);
+    notify_deinit(&front->notify);
     local_layer_deinit(&front->layer);
     front->reader = config_reader_free(front->reader);
     front->poller = poller_free(front->poller);

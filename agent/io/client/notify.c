@@ -1,5 +1,6 @@
 #include "io/client/notify.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,23 +13,76 @@ enum {
     STATUS_MS = 10 * 1000, /* between two statuses */
     STATUS_GAP_MS = 1000,  /* the same after a change */
     PINGS_A_PERIOD = 4,
+    RETRY_MS = 20, /* of what a slow manager did not take */
 };
 
-void notify_init(struct notify *notify, instant_ns now_ns) {
-    uint64_t watchdog_us = 0;
+/* In the order in which they are sent. */
+enum { UNSENT_READY = 1, UNSENT_RELOADING = 2, UNSENT_RELOADED = 4, UNSENT_WATCHDOG = 8, UNSENT_END = 16 };
 
-    *notify = (struct notify){.wanted = getenv("NOTIFY_SOCKET") != NULL,
+void notify_clear(struct notify *notify) {
+    *notify = (struct notify){.manager.fd = -1,
+                              .retry_ns = INSTANT_NEVER,
                               .ping_ns = INSTANT_NEVER,
                               .status_ns = INSTANT_NEVER,
                               .ready_latest_ns = INSTANT_NEVER};
-    if (!notify->wanted)
-        return;
+}
+
+int notify_init(struct notify *notify, instant_ns now_ns) {
+    uint64_t watchdog_us = 0;
+
+    notify_clear(notify);
+    int r = service_manager_open(&notify->manager);
+    if (r < 0)
+        return r == -ENOTCONN ? 0 : r;
     notify->ready_latest_ns = now_ns + READY_WAIT_MS * NS_PER_MS;
     if (sd_watchdog_enabled(0, &watchdog_us) <= 0 || watchdog_us / PINGS_A_PERIOD > INT64_MAX / NS_PER_US)
-        return;
+        return 0;
     notify->ping_every_ns = (int64_t) (watchdog_us / PINGS_A_PERIOD) * NS_PER_US;
     notify->ping_ns = now_ns + notify->ping_every_ns;
+    return 0;
 }
+
+void notify_deinit(struct notify *notify) {
+    service_manager_close(&notify->manager);
+}
+
+/* --- messages that must arrive --- */
+
+static int send_one(const struct notify *notify, unsigned message) {
+    char reloading[64];
+
+    switch (message) {
+    case UNSENT_RELOADING:
+        (void) snprintf(reloading, sizeof(reloading), "RELOADING=1\nMONOTONIC_USEC=%lld",
+                        (long long) notify->reloading_us);
+        return service_manager_send(&notify->manager, reloading, -1);
+    case UNSENT_WATCHDOG:
+        return service_manager_send(&notify->manager, "WATCHDOG=1", -1);
+    default:
+        return service_manager_send(&notify->manager, "READY=1", -1);
+    }
+}
+
+static void send_unsent(struct notify *notify, instant_ns now_ns) {
+    for (unsigned message = 1; message < UNSENT_END; message <<= 1) {
+        if ((notify->unsent & message) && send_one(notify, message) == -EAGAIN) {
+            notify->retry_ns = now_ns + RETRY_MS * NS_PER_MS;
+            return;
+        }
+        notify->unsent &= ~message;
+    }
+    notify->retry_ns = INSTANT_NEVER;
+}
+
+static void post(struct notify *notify, unsigned message, instant_ns now_ns) {
+    bool waits = notify->unsent != 0;
+
+    notify->unsent |= message;
+    if (!waits)
+        send_unsent(notify, now_ns);
+}
+
+/* --- the status --- */
 
 /* Appends. A text without room is cut between two words. */
 static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
@@ -83,27 +137,32 @@ static void compose_status(const struct front_state *local, char text[NOTIFY_STA
         *end = ' ';
 }
 
-static void send_status(struct notify *notify, const struct front_state *local, const char *before,
-                        instant_ns now_ns) {
-    char status[NOTIFY_STATUS_BYTES];
+/* 0, or a negative errno: nothing is sent. */
+static int send_status(struct notify *notify, const struct front_state *local, const char *before,
+                       instant_ns now_ns) {
+    char status[NOTIFY_STATUS_BYTES], text[NOTIFY_STATUS_BYTES + 32];
 
     compose_status(local, status);
     notify->changed = false;
     notify->status_ns = now_ns + STATUS_MS * NS_PER_MS;
     if (before[0] == '\0' && strcmp(status, notify->status) == 0)
-        return;
-    memcpy(notify->status, status, sizeof(status));
-    (void) sd_notifyf(0, "%sSTATUS=%s", before, status);
+        return 0;
+    (void) snprintf(text, sizeof(text), "%sSTATUS=%s", before, status);
+    int r = service_manager_send(&notify->manager, text, -1);
+    if (r >= 0)
+        memcpy(notify->status, status, sizeof(status));
+    return r;
 }
 
 static void become_ready(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
     notify->ready = true;
     notify->ready_latest_ns = INSTANT_NEVER;
-    send_status(notify, local, "READY=1\n", now_ns);
+    if (send_status(notify, local, "READY=1\n", now_ns) == -EAGAIN)
+        post(notify, UNSENT_READY, now_ns);
 }
 
 void notify_serving(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
-    if (!notify->wanted)
+    if (notify->manager.fd < 0)
         return;
     notify->status_ns = now_ns;
     if (has_quorum(local))
@@ -122,10 +181,12 @@ void notify_changed(struct notify *notify, const struct front_state *local, inst
 }
 
 bool notify_tick(struct notify *notify, const struct front_state *local, instant_ns now_ns) {
+    if (now_ns >= notify->retry_ns)
+        send_unsent(notify, now_ns);
     if (now_ns >= notify->ready_latest_ns)
         become_ready(notify, local, now_ns);
     else if (now_ns >= notify->status_ns)
-        send_status(notify, local, "", now_ns);
+        (void) send_status(notify, local, "", now_ns);
     if (now_ns < notify->ping_ns)
         return false;
     notify->ping_ns = now_ns + notify->ping_every_ns;
@@ -137,32 +198,38 @@ bool notify_tick(struct notify *notify, const struct front_state *local, instant
 }
 
 instant_ns notify_due_ns(const struct notify *notify) {
-    return instant_min(notify->ready_latest_ns, instant_min(notify->status_ns, notify->ping_ns));
+    return instant_min(instant_min(notify->retry_ns, notify->ready_latest_ns),
+                       instant_min(notify->status_ns, notify->ping_ns));
 }
 
-void notify_pong(struct notify *notify, uint32_t ping) {
+void notify_pong(struct notify *notify, uint32_t ping, instant_ns now_ns) {
     if (ping != notify->ping || notify->n_awaited == 0)
         return;
     notify->n_awaited--;
     if (notify->n_awaited == 0) /* not at the next ping: a keeper may hang since its reply */
-        (void) sd_notify(0, "WATCHDOG=1");
+        post(notify, UNSENT_WATCHDOG, now_ns);
 }
 
-void notify_reloading(const struct notify *notify) {
+/* Of a former reload the manager may not know the end, which is sent before. If it does not know the
+ * beginning either, this reload stands for both. */
+void notify_reloading(struct notify *notify, instant_ns now_ns) {
     struct timespec now;
 
     if (!notify->ready || clock_gettime(CLOCK_MONOTONIC, &now) < 0)
         return;
-    (void) sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
-                      (long long) now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    if ((notify->unsent & UNSENT_RELOADED) && !(notify->unsent & UNSENT_RELOADING))
+        notify->unsent |= UNSENT_READY;
+    notify->unsent &= ~(unsigned) UNSENT_RELOADED;
+    notify->reloading_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    post(notify, UNSENT_RELOADING, now_ns);
 }
 
-void notify_reloaded(const struct notify *notify) {
+void notify_reloaded(struct notify *notify, instant_ns now_ns) {
     if (notify->ready) /* READY=1 also ends the start */
-        (void) sd_notify(0, "READY=1");
+        post(notify, UNSENT_RELOADED, now_ns);
 }
 
 void notify_stopping(const struct notify *notify) {
-    if (notify->wanted)
-        (void) sd_notify(0, "STOPPING=1");
+    if (notify->manager.fd >= 0)
+        (void) service_manager_send(&notify->manager, "STOPPING=1", -1);
 }

@@ -3,18 +3,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
-#include "io/loop/pass-descriptor.h"
+#include "io/loop/service-manager.h"
 
 enum {
     MESSAGE_BYTES = 96,
@@ -28,9 +24,7 @@ enum {
 static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-";
 
 struct fd_store {
-    int fd;
-    struct sockaddr_un manager;
-    socklen_t manager_length;
+    struct service_manager manager;
     size_t names_bytes; /* of all sessions' descriptors that the manager may have, with a colon each */
     size_t n_drops, drops_room;
     struct fd_store_session drops[]; /* to be removed: the manager has not taken these yet */
@@ -87,24 +81,13 @@ static size_t name_bytes(const struct fd_store_session *session) {
 int fd_store_new(size_t inherited, struct fd_store **ret) {
     /* A removal must not get lost for want of memory: another session could get its name. */
     const size_t drops_room = inherited + FD_STORE_NAMES_BYTES_MAX / (SHORT_NAME_LENGTH + 1);
-    const char *path = getenv("NOTIFY_SOCKET");
-    size_t length = path ? strlen(path) : 0;
-    struct fd_store *store;
+    struct fd_store *store = calloc(1, sizeof(*store) + drops_room * sizeof(store->drops[0]));
 
-    if (length < 2 || (path[0] != '/' && path[0] != '@') || length >= sizeof(store->manager.sun_path))
-        return -ENOTCONN;
-    store = calloc(1, sizeof(*store) + drops_room * sizeof(store->drops[0]));
     if (!store)
         return -ENOMEM;
     store->drops_room = drops_room;
-    store->manager.sun_family = AF_UNIX;
-    memcpy(store->manager.sun_path, path, length);
-    if (path[0] == '@')
-        store->manager.sun_path[0] = '\0';
-    store->manager_length = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + length);
-    store->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (store->fd < 0) {
-        int r = -errno;
+    int r = service_manager_open(&store->manager);
+    if (r < 0) {
         free(store);
         return r;
     }
@@ -115,25 +98,9 @@ int fd_store_new(size_t inherited, struct fd_store **ret) {
 struct fd_store *fd_store_free(struct fd_store *store) {
     if (!store)
         return NULL;
-    (void) close(store->fd);
+    service_manager_close(&store->manager);
     free(store);
     return NULL;
-}
-
-/* Sends a message, with a descriptor or -1. */
-static int notify(struct fd_store *store, const char *text, int fd) {
-    union pass_descriptor_room passing = {0};
-    struct iovec bytes = {.iov_base = (char *) (uintptr_t) text, .iov_len = strlen(text)};
-    struct msghdr message = {.msg_name = &store->manager,
-                             .msg_namelen = store->manager_length,
-                             .msg_iov = &bytes,
-                             .msg_iovlen = 1};
-
-    if (fd >= 0)
-        pass_descriptor(&message, &passing, fd);
-    if (sendmsg(store->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
-        return 0;
-    return errno == EINTR || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
 }
 
 static int notify_drop(struct fd_store *store, const struct fd_store_session *session) {
@@ -141,7 +108,7 @@ static int notify_drop(struct fd_store *store, const struct fd_store_session *se
 
     format_name(session, name);
     (void) snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    return notify(store, text, -1);
+    return service_manager_send(&store->manager, text, -1);
 }
 
 /* 0 when none is left, or a negative errno. */
@@ -177,7 +144,7 @@ int fd_store_put(struct fd_store *store, struct fd_store_session *session, int f
     format_name(session, name);
     (void) snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s%s", name,
                     S_ISSOCK(status.st_mode) ? "" : "\nFDPOLL=0");
-    r = notify(store, text, fd);
+    r = service_manager_send(&store->manager, text, fd);
     if (r < 0)
         return r;
     session->count++;
