@@ -67,6 +67,7 @@ class KeptAgent(lab.Agent):
 
     def __init__(self, nodes, config="", **options):
         self.store = []  # (name, descriptor)
+        self.unpolled = set()  # names
         self.refuse = False
         self.listener_name = "redlockd.socket"
         self.said = []
@@ -101,6 +102,8 @@ class KeptAgent(lab.Agent):
                     for fd in fds:
                         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)
                         self.store.append((fields["FDNAME"], high))
+                    if fields.get("FDPOLL") == "0":
+                        self.unpolled.add(fields["FDNAME"])
                 if "FDSTOREREMOVE" in fields:
                     for name, fd in self.store:
                         if name == fields["FDNAME"]:
@@ -112,10 +115,10 @@ class KeptAgent(lab.Agent):
                 self.ready.set()
 
     def _drop_hung_up(self):
-        """The manager drops a socket whose other end is closed."""
+        """The manager drops a socket whose other end is closed, unless it was asked not to poll."""
         poll = select.poll()
         for name, fd in self.store:
-            if is_session(name):
+            if is_session(name) and name not in self.unpolled:
                 poll.register(fd, 0)
         gone = {fd for fd, events in poll.poll(0) if events & (select.POLLHUP | select.POLLERR)}
         for fd in gone:

@@ -8,6 +8,7 @@ import sys
 import threading
 
 import lab
+from descriptor_store import KeptAgent
 from tap import begins, equal, main, note, ok, within
 
 nodes = lab.nodes(5)
@@ -151,6 +152,40 @@ def test_release_command():
     asker.close()
 
 
+def test_released_while_no_agent_runs():
+    """The next agent executes what a process had sent before it ended, or closed the connection."""
+    kept = KeptAgent(nodes, lab.UNHURRIED)
+    kept.wait_voting(5)
+    names = ["meanwhile-%d" % i for i in range(3)]
+    for what in "is gone", "has ended, and its parent has not seen it":
+        process = lab.spawn([sys.executable, "-c", RELEASER, kept.socket_path, *names],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        equal(process.stdout.readline(), "held\n", "a process holds the names")
+        closing = kept.client()
+        closed = closing.acquire("closed", "TTL", LONG_MS, "LINGER", LONG_MS)
+        lab.wait_for(lambda: len(kept.sessions()) == 2, what="the sessions in the store")
+        kept.kill()
+        closing.send("RELEASE", closed["id"])
+        closing.close()
+        process.stdin.write("\n\n")
+        process.stdin.flush()
+        process.stdout.read()  # it has ended
+        if "gone" in what:
+            process.wait()
+        kept.start()
+        client, begun = kept.client(), lab.now()
+        for name in names + ["closed"]:
+            grant = client.acquire(name, "WAIT", 20000)
+            ok(isinstance(grant, dict) and lab.now() - begun < lab.SCALE,
+               "%s, released while no agent runs, after which the process %s: %.3f s" % (
+                   name, what, lab.now() - begun))
+            client.call("RELEASE", grant["id"])
+        client.close()
+        process.wait()
+        lab.wait_for(lambda: not kept.sessions(), what="the end of the sessions in the store")
+    kept.terminate()
+
+
 def test_longer_than_the_ttl():
     linger_ms, ttl_ms = 6000 * lab.SCALE, int(4000 * lab.SCALE)
     whats, waiting = ("long", "long-without-heartbeats"), []
@@ -282,5 +317,5 @@ def test_hold_without_ready():
 
 
 main(test_killed, test_meanwhile, test_released, test_released_by_a_client_that_stops_sending,
-     test_released_at_the_end, test_longer_than_the_ttl, test_resumed, test_agent_dies, test_hold,
-     test_ended_as_a_grant_comes, test_hold_without_ready, test_release_command)
+     test_released_at_the_end, test_released_while_no_agent_runs, test_longer_than_the_ttl, test_resumed,
+     test_agent_dies, test_hold, test_ended_as_a_grant_comes, test_hold_without_ready, test_release_command)

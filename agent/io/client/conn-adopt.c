@@ -10,6 +10,7 @@
 #include "io/client/conn.h"
 #include "io/client/page-memory.h"
 #include "io/client/peer-cred.h"
+#include "io/client/socket-queue.h"
 #include "io/loop/clock.h"
 
 static void restore_state(struct conn *conn, const struct ledger_reader_session_view *view) {
@@ -66,9 +67,11 @@ bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
     struct ucred peer; /* the process that connected; another one may still have the socket */
     struct conn *conn;
 
-    if (!view->whole || input_bytes > LEDGER_LOG_BYTES_MAX || peer_cred_identify(fds->fd, &peer) < 0 ||
-        peer_cred_is_dead(peer.pid))
+    if (!view->whole || input_bytes > LEDGER_LOG_BYTES_MAX || peer_cred_identify(fds->fd, &peer) < 0)
         return false;
+    bool dead = peer_cred_is_dead(peer.pid);
+    if (dead && input_bytes == 0 && socket_queue_is_empty(fds->fd))
+        return false; /* its leases need no session to end */
     open_process(table, fds->fd, &peer, &pid_fd);
     if ((view->state.page && page_memory_adopt(fds->page_fd, &page) < 0) ||
         !pool_claim(&table->slots, index) ||
@@ -77,6 +80,8 @@ bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
         (void) page_memory_free(page);
         return false;
     }
+    if (dead)
+        conn_note_process_end(conn);
     conn->session.requester.page = page;
     conn_store_adopt(conn, &fds->stored);
     if (!page && fds->page_fd >= 0)

@@ -117,6 +117,11 @@ static inline struct conn *conn_of(struct session *session) {
     return (struct conn *) (void *) session;
 }
 
+/* The client's process has ended: what it has sent is read, then the connection is closed. */
+static inline void conn_note_process_end(struct conn *conn) {
+    conn->dead = conn->hung_up = conn->half_closed = conn->readable = true;
+}
+
 /* Queues the connection for conn_work(), whatever input there is. */
 static inline void conn_queue(struct conn *conn) {
     if (conn->gone || conn->dead)

@@ -403,13 +403,9 @@ static void on_process_end(struct poller_target *target, uint32_t revents) {
     struct conn *conn = list_entry(target, struct conn, pid_target);
 
     (void) revents;
-    conn->dead = conn->hung_up = conn->half_closed = conn->readable = true;
-    if (conn->table->paused) {
-        conn_close(conn, clock_now_ns());
-        return;
-    }
+    conn_note_process_end(conn);
     list_unlink(&conn->ready_link);
-    conn_queue(conn);
+    conn_queue(conn); /* served when the table is not paused any more */
 }
 
 static int watch(struct conn *conn) {
@@ -577,7 +573,9 @@ void conn_serve(struct conn_table *table) {
     list_for_each_safe(node, &table->open) {
         struct conn *conn = list_entry(node, struct conn, link);
         list_unlink(&conn->ready_link);
-        if (conns && n < table->n_open)
+        if (conn->dead) /* since while no agent ran, or while it started */
+            conn_queue(conn);
+        else if (conns && n < table->n_open)
             conns[n++] = conn;
         else if (conn_has_input(conn)) /* without memory in any order */
             fair_queue_add_first(&table->ready, &conn->ready_link);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 #include "io/loop/service-manager.h"
@@ -128,22 +127,18 @@ void fd_store_inherit(struct fd_store *store, const struct fd_store_session *ses
     store->names_bytes += session->count * name_bytes(session);
 }
 
-/* Pages can't be polled. One removal drops a session's socket and page, which have one name. */
+/* One removal drops a session's socket and page, which have one name. */
 int fd_store_put(struct fd_store *store, struct fd_store_session *session, int fd) {
     size_t bytes = name_bytes(session);
     char text[MESSAGE_BYTES], name[NAME_BYTES];
-    struct stat status;
 
     int r = send_drops(store); /* one may have the same name */
     if (r < 0)
         return r;
     if (store->names_bytes + bytes > FD_STORE_NAMES_BYTES_MAX)
         return -E2BIG;
-    if (fstat(fd, &status) < 0)
-        return -errno;
     format_name(session, name);
-    (void) snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s%s", name,
-                    S_ISSOCK(status.st_mode) ? "" : "\nFDPOLL=0");
+    (void) snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
     r = service_manager_send(&store->manager, text, fd);
     if (r < 0)
         return r;

@@ -5,7 +5,10 @@
  * Session descriptors are stored and removed without waiting, so that a slow manager can't delay the front.
  * What the manager doesn't take is tried again: after FD_STORE_RETRY_MS when the manager is slow, after
  * FD_STORE_RETRY_LATER_MS when too many descriptors are in flight (other programs can cause that) or the
- * manager is away. The manager removes a socket by itself when the peer closes it. */
+ * manager is away.
+ *
+ * The manager keeps a socket (FDPOLL=0) also when its peer has closed it: the peer may have sent requests
+ * before, which the next process executes if there is no agent then. */
 #pragma once
 
 #include <stdbool.h>
