@@ -21,6 +21,17 @@ static void copy(const struct resp_token *token, char *ret, size_t size) {
     ret[length] = '\0';
 }
 
+/* "BUSY 250 ms ago: held by …", "TIMEOUT waited 50 ms; 250 ms ago: …": 250. */
+static int64_t read_age(const struct resp_token *error) {
+    static const char ago[] = " ms ago: ";
+    const char *end = memmem(error->text, error->length, ago, sizeof(ago) - 1);
+    int64_t age_ms = 0, power = 1;
+
+    for (const char *at = end; at && at > error->text && at[-1] >= '0' && at[-1] <= '9'; at--, power *= 10)
+        age_ms += (at[-1] - '0') * power;
+    return end ? age_ms : -1;
+}
+
 /* Up to the first blank. */
 static void copy_word(const struct resp_token *token, char *ret, size_t size) {
     struct resp_token word = *token;
@@ -80,6 +91,7 @@ static bool read_push(const struct resp_token *tokens, size_t n, struct answer *
     } else if (is(&tokens[1], "failed")) {
         ret->kind = ANSWER_FAILED;
         copy_word(third, ret->word, sizeof(ret->word));
+        ret->ago_ms = read_age(third);
     } else if (is(&tokens[1], "lost")) {
         ret->kind = ANSWER_LOST;
         copy(third, ret->word, sizeof(ret->word));
@@ -123,7 +135,7 @@ size_t answer_read(const char *bytes, size_t length, struct answer *ret) {
 
     if (n <= 0)
         return 0;
-    *ret = (struct answer){.kind = ANSWER_OTHER, .slot = -1};
+    *ret = (struct answer){.kind = ANSWER_OTHER, .slot = -1, .ago_ms = -1};
     switch (tokens[0].type) {
     case RESP_INTEGER:
         ret->kind = ANSWER_INTEGER;
@@ -132,6 +144,7 @@ size_t answer_read(const char *bytes, size_t length, struct answer *ret) {
     case RESP_ERROR:
         ret->kind = ANSWER_ERROR;
         copy_word(&tokens[0], ret->word, sizeof(ret->word));
+        ret->ago_ms = read_age(&tokens[0]);
         break;
     case RESP_NIL:
         ret->kind = ANSWER_NIL;

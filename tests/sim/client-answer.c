@@ -56,6 +56,8 @@ static void granted(struct client *client, const struct answer *answer) {
         sim_counts.grants++;
     if (handed_over)
         exclusion_check_handed_over(client);
+    else if (request && !client->ask.resumes)
+        exclusion_note_acquired(client, request->tenure.acquired_ns);
     exclusion_note_risk(client, false);
     trace("client %u: %s name %u, %lld ms left, token %lld", client_index(client),
           handed_over ? "is handed" : "granted", client->name, (long long) answer->validity_ms,
@@ -73,8 +75,10 @@ static void granted(struct client *client, const struct answer *answer) {
         client_step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
 }
 
-static void failed(struct client *client, const char *error) {
+static void failed(struct client *client, const char *error, int64_t ago_ms) {
     sim_counts.refusals++;
+    if (ago_ms >= 0)
+        exclusion_check_age(client, ago_ms);
     trace("client %u: %s", client_index(client), error);
     observer_reported(client_index(client), ANSWER_FAILED, error);
     exclusion_check_answer(client, error);
@@ -180,7 +184,7 @@ static void read_push(struct client *client, const struct answer *answer) {
     if (answer->kind == ANSWER_GRANT) {
         granted(client, answer);
     } else if (answer->kind == ANSWER_FAILED) {
-        failed(client, answer->word);
+        failed(client, answer->word, answer->ago_ms);
     } else if (answer->kind == ANSWER_LOST) {
         lost(client, answer->word);
     } else if (answer->kind == ANSWER_AT_RISK || answer->kind == ANSWER_EXTENDED) {
@@ -203,7 +207,7 @@ static void read_outcome(struct client *client, const struct answer *answer) {
     if (answer->kind == ANSWER_GRANT)
         granted(client, answer);
     else if (answer->kind == ANSWER_ERROR)
-        failed(client, answer->word);
+        failed(client, answer->word, answer->ago_ms);
     else if (answer->kind == ANSWER_WAITING && client->ask.async)
         expect_pushes(client, answer->id);
     else

@@ -116,6 +116,12 @@ void exclusion_check_waits(const struct client *client);
 
 void exclusion_check_token(const struct client *client, int64_t token, bool was_valid);
 void exclusion_check_handed_over(const struct client *client);
+
+/* Its agent has acquired the name for the client at that instant of the host's clock. */
+void exclusion_note_acquired(const struct client *client, int64_t acquired_ns);
+
+/* A request fails with the result of an attempt of so long ago. */
+void exclusion_check_age(const struct client *client, int64_t ago_ms);
 void exclusion_note_risk(const struct client *client, bool at_risk);
 
 /* The client has asked another agent for its lease; the answer is NOTHELD. */

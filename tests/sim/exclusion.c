@@ -26,11 +26,13 @@ static int64_t resource_tokens[SIM_NAMES];
 static unsigned resource_sets[SIM_NAMES]; /* of the agents of these tokens */
 /* As the agent reported to the last holder. At risk: the deadline; lost: INSTANT_NEVER; else 0. */
 static int64_t at_risk_ns[SIM_AGENTS_MAX][SIM_NAMES];
-static int64_t untroubled_since_ns[SIM_AGENTS_MAX]; /* as far as is known */
+static int64_t untroubled_since_ns[SIM_AGENTS_MAX];    /* as far as is known */
+static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* the last acquisition that a client knows of */
 
 void exclusion_reset(void) {
     memset(resource_tokens, 0, sizeof(resource_tokens));
     memset(at_risk_ns, 0, sizeof(at_risk_ns));
+    memset(acquired_ns, 0, sizeof(acquired_ns));
     for (unsigned i = 0; i < SIM_AGENTS_MAX; i++)
         untroubled_since_ns[i] = INSTANT_NEVER;
 }
@@ -327,8 +329,33 @@ void exclusion_check_token(const struct client *client, int64_t token, bool was_
 
 /* --- hand-offs --- */
 
+/* After a restart the agent searches for the user's keys. */
+static void check_user(const struct client *client) {
+    for (unsigned i = 0; i < sim_n_nodes; i++) {
+        const struct sim_key *key = &sim_nodes[i].data.keys[client->name];
+        if (key->set && memcmp(key->secret, client->secrets[1], SECRET_BYTES) == 0 &&
+            key->tail.uid != client_uid(client_index(client)))
+            violation("client %u is handed the lease of user %u", client_index(client), key->tail.uid);
+    }
+}
+
+void exclusion_note_acquired(const struct client *client, int64_t at_ns) {
+    acquired_ns[client->agent][client->name] = at_ns;
+}
+
+/* An attempt that ended before the name was acquired says nothing about the present. */
+void exclusion_check_age(const struct client *client, int64_t ago_ms) {
+    int64_t at_ns = clock_read(&client_agent(client)->clock) - ago_ms * NS_PER_MS;
+
+    if (!client->ask.resumes && at_ns < acquired_ns[client->agent][client->name])
+        violation("client %u gets the result of an attempt before the last acquisition of name %u",
+                  client_index(client), client->name);
+}
+
 void exclusion_check_handed_over(const struct client *client) {
     observer_check_series(client_index(client));
+    if (client_agent(client)->with_ledger)
+        check_user(client);
     /* An extension since may not have reached that holder. */
     if (client->deadline_ns <= at_risk_ns[client->agent][client->name])
         violation("client %u is handed a lease that is at risk, or lost", client_index(client));
