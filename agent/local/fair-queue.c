@@ -1,5 +1,7 @@
 #include "local/fair-queue.h"
 
+#include <assert.h>
+
 void fair_queue_init(struct fair_queue *queue, const struct work_share *share) {
     queue->share = share;
     list_init(&queue->first);
@@ -69,6 +71,7 @@ static struct fair_queue_user *first_user(struct fair_queue *queue, instant_ns n
 static struct list *take(struct fair_queue *queue, struct fair_queue_user *user) {
     struct list *ended = list_first(&user->ended), *link = ended ? ended : list_first(&user->links);
 
+    assert(link);
     list_unlink(link);
     if (ended && !list_is_empty(&user->ended) && ++user->n_ended < FAIR_QUEUE_ENDED_MAX)
         return link;

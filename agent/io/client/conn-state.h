@@ -74,7 +74,7 @@ struct conn {
     bool readable;    /* edge-triggered: until recv(2) has nothing more */
     bool half_closed; /* the client sends nothing more */
     bool hung_up;     /* the client reads nothing more either */
-    bool gone;        /* the client reads and asks nothing more */
+    bool gone;        /* to be closed: the client reads and asks nothing more, or its process has ended */
     bool dead;        /* its process has ended */
     struct list link; /* of table->open, expelled or closed */
     struct list ready_link;
@@ -119,12 +119,12 @@ static inline struct conn *conn_of(struct session *session) {
 
 /* The client's process has ended: what it has sent is read, then the connection is closed. */
 static inline void conn_note_process_end(struct conn *conn) {
-    conn->dead = conn->hung_up = conn->half_closed = conn->readable = true;
+    conn->dead = conn->gone = conn->hung_up = conn->half_closed = conn->readable = true;
 }
 
 /* Queues the connection for conn_work(), whatever input there is. */
 static inline void conn_queue(struct conn *conn) {
-    if (conn->gone || conn->dead)
+    if (conn->gone)
         fair_queue_add_ended(&conn->table->ready, conn->session.account, &conn->ready_link);
     else
         fair_queue_add(&conn->table->ready, conn->session.account, &conn->ready_link);

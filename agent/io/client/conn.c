@@ -573,9 +573,7 @@ void conn_serve(struct conn_table *table) {
     list_for_each_safe(node, &table->open) {
         struct conn *conn = list_entry(node, struct conn, link);
         list_unlink(&conn->ready_link);
-        if (conn->dead) /* since while no agent ran, or while it started */
-            conn_queue(conn);
-        else if (conns && n < table->n_open)
+        if (conns && n < table->n_open)
             conns[n++] = conn;
         else if (conn_has_input(conn)) /* without memory in any order */
             fair_queue_add_first(&table->ready, &conn->ready_link);
