@@ -37,7 +37,7 @@ static void fault_pause(void) {
 /* An agent with the longest leases does not notice what happens to a node now. */
 static void pause_longest(void) {
     struct sim_agent *agent = &sim_agents[0];
-    int64_t until_ns = sim_now_ns + pick(500, 5000) * NS_PER_MS;
+    int64_t until_ns = sim_now_ns + sim_scale * pick(500, 5000) * NS_PER_MS;
 
     for (unsigned i = 1; i < sim_n_agents; i++)
         if (sim_agents[i].max_ttl_ms > agent->max_ttl_ms)
@@ -96,15 +96,18 @@ static void fault_node(void) {
         sim_counts.slow++;
         return;
     }
-    node->stopped_until_ns = instant_max(node->stopped_until_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
+    int64_t before_ns = node->stopped_until_ns;
+    node->stopped_until_ns = instant_max(before_ns, sim_now_ns + pick(1, 3000) * NS_PER_MS);
     sim_counts.stops++;
     if (chance(50)) {
         trace("fault: node %u stops until %.3f ms", index, (double) node->stopped_until_ns / 1e6);
         return;
     }
     bool losses = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
-    if (losses && chance(20))
+    if (losses && chance(20)) {
         pause_longest();
+        node->stopped_until_ns = before_ns; /* the others examine the node at once */
+    }
     if (chance(20) && losses) {
         trace("fault: node %u is flushed", index);
         node_forget(node);
