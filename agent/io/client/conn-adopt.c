@@ -73,6 +73,7 @@ bool conn_adopt(struct conn_table *table, struct inherited_fds_session *fds,
     if (dead && input_bytes == 0 && socket_queue_is_empty(fds->fd))
         return false; /* its leases need no session to end */
     open_process(table, fds->fd, &peer, &pid_fd);
+    dead = dead || (pid_fd < 0 && peer_cred_is_dead(peer.pid)); /* since */
     if ((view->state.page && page_memory_adopt(fds->page_fd, &page) < 0) ||
         !pool_claim(&table->slots, index) ||
         conn_make(table, cleanup_steal_fd(&fds->fd), cleanup_steal_fd(&pid_fd), &peer, index, generation,

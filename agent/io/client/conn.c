@@ -362,6 +362,8 @@ void conn_flush(struct conn_table *table, instant_ns now_ns) {
     while ((node = list_first(&table->unsent))) {
         struct conn *conn = list_entry(node, struct conn, unsent_link);
         list_unlink(node);
+        if (conn->dead)
+            continue; /* conn_work() reads what it has sent, and closes it */
         if (!table->store && conn_output_delay(conn, now_ns))
             continue;
         conn_store_before_reply(conn, now_ns);
