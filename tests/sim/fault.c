@@ -37,7 +37,7 @@ static void fault_pause(void) {
 /* An agent with the longest leases does not notice what happens to a node now. */
 static void pause_longest(void) {
     struct sim_agent *agent = &sim_agents[0];
-    int64_t until_ns = sim_now_ns + sim_scale * pick(500, 5000) * NS_PER_MS;
+    int64_t until_ns = sim_now_ns + pick(500, 5000) * NS_PER_MS;
 
     for (unsigned i = 1; i < sim_n_agents; i++)
         if (sim_agents[i].max_ttl_ms > agent->max_ttl_ms)
