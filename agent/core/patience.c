@@ -8,15 +8,11 @@ enum {
     STEP_MS_MAX = 1000, /* or every STEP_MS_MAX, if that is shorter */
 };
 
-instant_ns patience_end_ns(const struct lease *lease) {
-    return lease->started_ns + lease_state_ttl_ns(lease) / ROUND_DIVISOR;
-}
-
 bool patience_lasts(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     const struct quorum_round *round = &lease->round;
     node_set asked = round->asked | round->yes | round->foreign | round->free | round->refused;
 
-    return lease->undecided && now_ns < patience_end_ns(lease) &&
+    return lease->undecided && now_ns - lease->started_ns < lease_state_ttl_ns(lease) / ROUND_DIVISOR &&
            (shard_askable(shard) & (node_set) ~asked) == 0;
 }
 

@@ -17,9 +17,6 @@ struct shard;
  * answers may decide. */
 bool patience_lasts(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
 
-/* No request that sets or extends a key of the lease's round is sent after this instant. */
-instant_ns patience_end_ns(const struct lease *lease);
-
 /* Continues the round: asks the nodes that refused again, since the slow nodes may never answer. Returns
  * when to check again, since an answer may make another round necessary. */
 instant_ns patience_go_on(struct shard *shard, struct lease *lease, enum operation operation,

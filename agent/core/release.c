@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/lease-table.h"
-#include "core/patience.h"
 #include "core/send.h"
 #include "core/validity.h"
 #include "core/window.h"
@@ -60,7 +59,7 @@ static void send_again(struct shard *shard, struct lease *lease, instant_ns now_
 
 void release_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     instant_ns gone_ns =
-        validity_key_gone_ns(patience_end_ns(lease), lease_state_key_ttl_ms(lease, lease->started_ns));
+        validity_key_gone_ns(lease->started_ns, lease_state_key_ttl_ms(lease, lease->started_ns));
 
     shard_report_lease(shard, lease, REPORT_RELEASED);
     lease_table_detach(shard, lease);

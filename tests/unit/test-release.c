@@ -22,34 +22,6 @@ static void test_release_owed(void) {
     is_int(harness.shard.leases.taken, 0, "an owed release is forgotten after the ttl");
 }
 
-/* A node that refused is asked again within the round, and extends the key later than the others. */
-static void test_release_owed_after_a_late_extension(void) {
-    shard_harness_begin(3);
-    hold(1);
-    struct sent extension = pass_to_extension();
-    instant_ns from_ns = harness.now_ns;
-    vote(0, &extension, VOTE_YES);
-    for (unsigned asked = 1; asked < 4; asked++) {
-        vote(1, &extension, VOTE_REFUSED);
-        while (count_sent(OPERATION_EXTEND) == asked)
-            pass_ms(1);
-        extension = *last_sent(OPERATION_EXTEND);
-    }
-    is_int(extension.nodes, 0x2, "a node that refuses is asked again");
-    int64_t later_ms = (harness.now_ns - from_ns) / NS_PER_MS;
-    vote(1, &extension, VOTE_YES);
-    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
-    command(COMMAND_RELEASE, 1);
-    struct sent release = *last_sent(OPERATION_RELEASE);
-    vote(0, &release, VOTE_YES);
-    vote(2, &release, VOTE_YES);
-    pass_ms(10000 - 1);
-    unsigned releases = count_sent(OPERATION_RELEASE);
-    node_joins(1);
-    ok(later_ms > 500 && count_sent(OPERATION_RELEASE) > releases,
-       "rule 4: the release is owed until that key has expired, %lld ms later", (long long) later_ms);
-}
-
 static void test_release(void) {
     shard_harness_begin(5);
     hold(1);
@@ -194,7 +166,6 @@ static void test_cooling_without_end(void) {
 
 int main(void) {
     test_release_owed();
-    test_release_owed_after_a_late_extension();
     test_release();
     test_no_cooldown();
     test_cooldown();
