@@ -168,7 +168,7 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
     log_limit_write(&table->logs[CONN_LOG_ENDED], now_ns, "session of process %ld: ended: %s%s",
                     (long) conn->session.pid, why,
                     has_leases ? "; its leases end by their deadlines, or with the process" : "");
-    if (!has_leases || conn->dead) {
+    if (!has_leases) {
         conn_close(conn, now_ns);
         return;
     }
@@ -291,8 +291,8 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
 
 enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
 
-/* Takes what the process had sent, as far as this is little work: without its release a lease would linger.
- * Other leases end at once. A user above its share gets no more than in a turn, with each of its processes.
+/* Takes the requests that the process had sent, as far as this is little work; for a user above its share,
+ * as much as in a turn for each process. Without its RELEASE a lease would linger. Other leases end at once.
  * Returns the work. */
 static unsigned take_last_requests(struct conn *conn, instant_ns now_ns) {
     const struct work_share *share = &conn->table->local->work;

@@ -52,8 +52,7 @@ int conn_make_page(struct session *session);
 /* The session may send requests again. */
 void conn_ready(struct session *session);
 
-/* Ends the pause. What processes had sent which have ended since is executed at once; then the oldest
- * requests are served first. */
+/* Ends the pause: the oldest requests are served first, also those of processes that have ended since. */
 void conn_serve(struct conn_table *table);
 
 /* Takes requests from ready connections for a bounded time: users in turns, a few requests each. */

@@ -210,8 +210,8 @@ void notify_pong(struct notify *notify, uint32_t ping, instant_ns now_ns) {
         post(notify, UNSENT_WATCHDOG, now_ns);
 }
 
-/* Of a former reload the manager may not know the end, which is sent before. If it does not know the
- * beginning either, this reload stands for both. */
+/* The manager may not have got the end of a former reload yet: that is sent first. If it has not got the
+ * beginning either, only this reload is reported. */
 void notify_reloading(struct notify *notify, instant_ns now_ns) {
     struct timespec now;
 

@@ -1,6 +1,7 @@
 /* The state of a restored request until the keeper has found its lease. */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 
 /* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. All but the last two may end as NONE, an
@@ -21,6 +22,8 @@ enum restore_state {
     RESTORE_LEFT,       /* held: no search; ends at its deadline */
     RESTORE_MOVED,      /* the same, since its keys are of a former key_format */
 };
+
+static_assert(RESTORE_MOVED < 1 << 3, "a request has three bits for the state");
 
 static inline bool restore_state_is_left(enum restore_state state) {
     return state == RESTORE_LEFT || state == RESTORE_MOVED;
