@@ -103,6 +103,18 @@ void lingering_check_extended(const struct sim_agent *agent, unsigned name,
     }
 }
 
+bool lingering_lasts(void) {
+    bool lasts = false;
+
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
+        const struct view *view = &all[i];
+        lasts |= view->linger_until_ns > 0 &&
+                 view_now_ns(view) <
+                     instant_min(instant_min(view->linger_least_ns, view->hold_until_ns), view->deadline_ns);
+    }
+    return lasts;
+}
+
 bool lingering_may_have(const struct sim_agent *agent, unsigned name) {
     bool has = false;
 

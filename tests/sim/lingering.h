@@ -19,6 +19,9 @@ void lingering_check_granted(const struct view *granted);
 void lingering_check_extended(const struct sim_agent *agent, unsigned name,
                               const uint8_t secret[SECRET_BYTES]);
 
+/* A lease lingers, of whichever agent: no other client may get its name yet. */
+bool lingering_lasts(void);
+
 /* A lease of the agent lingers, or has lingered: the name may be taken. */
 bool lingering_may_have(const struct sim_agent *agent, unsigned name);
 

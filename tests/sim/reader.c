@@ -13,6 +13,7 @@
 #include "clients.h"
 #include "events.h"
 #include "front.h"
+#include "lingering.h"
 #include "observer.h"
 #include "other-library.h"
 #include "reader.h"
@@ -586,7 +587,7 @@ static bool has_no_keys(const struct sim_keeper *keeper) {
     return true;
 }
 
-/* No lease is valid, and none is on its way; no name cools down. */
+/* No lease is valid, lingers, or is on its way; no name cools down. */
 static bool nothing_is_held(void) {
     for (unsigned i = 0; i < sim_n_clients; i++)
         if (exclusion_holds(&sim_clients[i]))
@@ -599,7 +600,7 @@ static bool nothing_is_held(void) {
     for (unsigned i = 0; i < SIM_NAMES; i++)
         if (other_library_holds(i) || observer_cools(i))
             return false;
-    return true;
+    return !lingering_lasts();
 }
 
 /* Agents with another set of nodes use the server, or wait for it. */

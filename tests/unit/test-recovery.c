@@ -117,7 +117,9 @@ static void test_no_lingering(void) {
     is_int(keeper.n_commands, 0, "a client that has got the loss, and is here: its lease is left");
     is_int(result.too_long, 0, "not because of its ttl");
     ask_id(0, "RELEASE", id);
+    report(last_command()->request, REPORT_FAILED);
     is_string(got(0), ":1\r\n", "until it is released");
+    is_int(count_commands(COMMAND_SEARCH, id), 1, "after a search for its keys");
 }
 
 static void test_cooldown(void) {

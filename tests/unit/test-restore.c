@@ -201,7 +201,13 @@ static void test_final_risks(void) {
         is_string(got(0), "", "and no push follows");
         if (releases) {
             ask_id(0, "RELEASE", id);
-            is_string(got(0), ":1\r\n", "until its client releases it");
+            is_int(count_commands(COMMAND_SEARCH, id), 1,
+                   "until its client releases it: its keys are found");
+            is_string(got(0), "", "before the reply");
+            report(id, REPORT_GRANTED);
+            is_int(count_commands(COMMAND_RELEASE, id), 1, "and deleted");
+            report(id, REPORT_RELEASED);
+            is_string(got(0), ":1\r\n", "which the reply promises");
         } else {
             pass_ms(LEFT_MS);
             ok(has(0, "lost") && has(0, "unread"), "until the deadline, where it is lost for that");

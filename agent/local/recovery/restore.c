@@ -255,10 +255,25 @@ static void await_found(struct registry *registry, struct request *request, inst
     request_set_due(registry, request, instant_min(request->answer_by_ns, request->deadline_ns));
 }
 
+/* The keeper does not know an abandoned lease: it searches for the keys again, to delete them. A new handle,
+ * since reports about the former search may be under way. A search sets the lease's ttl, so keys of a ttl
+ * that is not allowed any more are left alone. */
+static bool search_to_delete(struct registry *registry, struct request *request) {
+    if (request->restore != RESTORE_LEFT || !request->abandoned || !request->secrets || !request->tail)
+        return false;
+    keeper_handle_give(&registry->handles, request->handle_slot);
+    request->handle_slot = 0;
+    request->restore = RESTORE_REPORTED;
+    request_search(registry, request, request->secrets->reported);
+    return true;
+}
+
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);
     request->unwanted = true;
-    if (restore_state_is_left(request->restore)) { /* no search is under way */
+    if (search_to_delete(registry, request)) {
+        await_found(registry, request, now_ns);
+    } else if (restore_state_is_left(request->restore)) {
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
     } else if (is_not_found(request)) {
