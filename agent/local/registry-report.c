@@ -244,6 +244,8 @@ static void lost(struct registry *registry, struct request *request, const struc
     }
     if (request_is_leaving(request) && request->terms.linger_ms == 0)
         request_detach(registry, request); /* its client has released it by the end of its session */
+    else if (request->unwanted)
+        request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
     else
         request_deliver(registry, request,
                         &(struct request_outcome){.kind = OUTCOME_LOST,

@@ -252,7 +252,7 @@ void registry_release(struct registry *registry, struct request *request, instan
 
 void registry_drop(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_detach(registry, request);
-    if (request->state == REQUEST_HELD && request->terms.linger_ms > 0) {
+    if (request->state == REQUEST_HELD && request->terms.linger_ms > 0 && !request->unwanted) {
         history_note_event(registry, request, HISTORY_LINGERING, now_ns);
         request_linger(registry, request, now_ns);
     } else if (request->state == REQUEST_CONTENDING) {
@@ -376,7 +376,8 @@ static void deadline_passed(struct registry *registry, struct request *request, 
     history_note_cooling(registry, request, now_ns);
     request_detach(registry, request);
     wait_queue_hand_back(registry, request,
-                         request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_RELEASE);
+                         request->restore != RESTORE_NONE && !request->unwanted ? COMMAND_FORGET
+                                                                                : COMMAND_RELEASE);
 }
 
 static void stop_lingering(struct registry *registry, struct request *request, instant_ns now_ns) {

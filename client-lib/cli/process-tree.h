@@ -12,8 +12,8 @@ enum { PROCESS_TREE_NAME_BYTES = 16 };
 bool process_tree_is_known(void);
 
 /* From now on the present children of this process but this one do not count, nor does what descends from
- * them, unless its parents end. True: there are some. This process must not reap them, nor ignore SIGCHLD.
- */
+ * them, unless its parents end. True: there are some. This process must not reap them before it has
+ * ended the others, nor ignore SIGCHLD. */
 bool process_tree_spare_all_but(pid_t kept);
 
 /* A process that runs on after a signal. */

@@ -119,6 +119,8 @@ static int end_tree(struct relay *relay) {
         if (waitpid(-1, NULL, WNOHANG) < 0 || (relay->has_others && reached == 0))
             return relay->started ? STATUS_LOST : STATUS_SYSTEM;
         if (cli_now_ns() >= complain_ns && !process_tree_is_known()) {
+            if (!relay->started)
+                return STATUS_SYSTEM;
             cli_complain("%s: without a usable /proc: what the command started may run on without the lease",
                          relay->name);
             return STATUS_LOST;

@@ -215,6 +215,59 @@ static void test_final_risks(void) {
     }
 }
 
+/* The time to read the grant ends while the lease is searched for. */
+static uint64_t hold_unread(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job LINGER 5000");
+    replace();
+    keeper.nobody_reads = true;
+    serve();
+    pass_ms(GRANT_READ_MS + 20);
+    ok(has(0, "unread"), "a client does not read its grant after the restart");
+    clear();
+    return id;
+}
+
+static void test_unread_while_searching(void) {
+    struct registry *registry = &harness.front.registry;
+    uint64_t id = hold_unread();
+    const struct report former = {
+        .kind = REPORT_GRANTED,
+        .request = keeper_handle_of(&registry->handles, registry_find(registry, id)->handle_slot),
+        .deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS};
+    is_int(count_commands(COMMAND_FORGET, id), 1, "rule 9: the search ends, and extends nothing");
+    ask_id(0, "RELEASE", id);
+    is_int(count_commands(COMMAND_SEARCH, id), 2, "at its release the keys are searched for again");
+    registry_report(registry, &former, harness.now_ns);
+    is_int(count_commands(COMMAND_RELEASE, id), 0, "a report about the former search says nothing");
+    report(id, REPORT_GRANTED);
+    is_int(count_commands(COMMAND_RELEASE, id), 1, "found, they are deleted");
+    report(id, REPORT_RELEASED);
+    is_string(got(0), ":1\r\n", "which the reply promises");
+
+    id = hold_unread();
+    ask_id(0, "RELEASE", id);
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    ok(!registry_find(registry, id) || !request_is_lingering(registry_find(registry, id)),
+       "what is released does not linger after the end of the session");
+    pass_ms(LEFT_MS);
+    is_int(count_commands(COMMAND_RELEASE, id), 1,
+           "not found until the deadline: the search ends with a release");
+
+    restore_harness_begin();
+    keeper.nobody_reads = true;
+    id = hold(0, "ACQUIRE job");
+    pass_ms(GRANT_READ_MS + 20);
+    flush(0);
+    finds.max_ttl_ms = 5000;
+    replace();
+    serve();
+    clear();
+    ask_id(0, "RELEASE", id);
+    is_string(got(0), ":1\r\n", "rule 10: keys of a ttl that is not allowed any more are not set again");
+    is_int(keeper.n_commands, 0, "not even to delete them");
+}
+
 static void test_not_found(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -406,6 +459,7 @@ int main(void) {
     test_at_risk_by_search();
     test_risk_unsent();
     test_final_risks();
+    test_unread_while_searching();
     test_not_found();
     test_released_meanwhile();
     test_deadline_first();

@@ -90,6 +90,7 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .abandoned = left && (!session || unread || expelled),
+                  .fixed = fixed,
                   .unread = left && unread,
                   .read = entry->read,
                   .risk = entry->risk,

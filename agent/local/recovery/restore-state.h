@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. All but the last two may end as NONE, an
- * ordinary request:
+/* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. It may end as NONE, an ordinary request;
+ * the release of an abandoned LEFT one makes it REPORTED:
  *
  *     UNREPORTED ──▶ NONE (granted, or it waits as any other)
  *     REPORTED ──▶ ACQUIRED ──▶ SPLIT ──▶ over, or LEFT
@@ -19,8 +19,8 @@ enum restore_state {
     RESTORE_ACQUIRED,   /* held: not found; the keeper searches for the acquired value (handoff.h) */
     RESTORE_VANISHED,   /* held: not found; the client may have released the lease */
     RESTORE_SPLIT,      /* held: neither value has a majority, but both together may */
-    RESTORE_LEFT,       /* held: no search; ends at its deadline */
-    RESTORE_MOVED,      /* the same, since its keys are of a former key_format */
+    RESTORE_LEFT,       /* held: no search until its release; ends at its deadline */
+    RESTORE_MOVED,      /* held: no search ever, since its keys are of a former key_format */
 };
 
 static_assert(RESTORE_MOVED < 1 << 3, "a request has three bits for the state");

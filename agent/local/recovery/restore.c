@@ -39,6 +39,7 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->unwanted = entry->unwanted;
     request->unread = entry->unread;
     request->abandoned = entry->abandoned;
+    request->fixed = entry->fixed;
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
@@ -258,8 +259,9 @@ static void await_found(struct registry *registry, struct request *request, inst
 /* The keeper does not know an abandoned lease: it searches for the keys again, to delete them. A new handle,
  * since reports about the former search may be under way. A search sets the lease's ttl, so keys of a ttl
  * that is not allowed any more are left alone. */
-static bool search_to_delete(struct registry *registry, struct request *request) {
-    if (request->restore != RESTORE_LEFT || !request->abandoned || !request->secrets || !request->tail)
+static bool search_to_delete(struct registry *registry, struct request *request, instant_ns now_ns) {
+    if (request->restore != RESTORE_LEFT || !request->abandoned || request->fixed || !request->secrets ||
+        !request->tail || now_ns >= request->deadline_ns)
         return false;
     keeper_handle_give(&registry->handles, request->handle_slot);
     request->handle_slot = 0;
@@ -271,15 +273,13 @@ static bool search_to_delete(struct registry *registry, struct request *request)
 void restore_release(struct registry *registry, struct request *request, instant_ns now_ns) {
     request_leave_page(request);
     request->unwanted = true;
-    if (search_to_delete(registry, request)) {
+    if (restore_is_searching(request) || search_to_delete(registry, request, now_ns)) {
         await_found(registry, request, now_ns);
     } else if (restore_state_is_left(request->restore)) {
         request_deliver_kind(registry, request, OUTCOME_RELEASED, now_ns);
         wait_queue_leave(registry, request);
-    } else if (is_not_found(request)) {
-        end_lost(registry, request, now_ns);
     } else {
-        await_found(registry, request, now_ns);
+        end_lost(registry, request, now_ns);
     }
 }
 

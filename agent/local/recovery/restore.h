@@ -3,9 +3,10 @@
  *
  * A restored lease counts as held until the keeper's report, or until its deadline: its client may consider
  * the lease valid. A release that comes before the report marks the lease as `unwanted`: its keys are
- * deleted when the search finds them, and its reply waits for that, for a node time-out at most. When the
- * search finds no keys, an unanswered request of the former process may be the release: the loss is reported
- * after all of these requests (restore_end). */
+ * deleted when the search finds them, and its reply waits for that, for a node time-out at most. (Without a
+ * search, the release of an abandoned lease begins one.) When the search finds no keys, an unanswered
+ * request of the former process may be the release: the loss is reported after all of these requests
+ * (restore_end). */
 #pragma once
 
 #include "local/recovery/restore-state.h"
@@ -17,6 +18,7 @@ struct restore_entry {
     enum restore_state state;
     bool unwanted;  /* held, and no client uses the lease: delete its keys */
     bool abandoned; /* left, since its client is out of reach, or the agent closed the session; or unread */
+    bool fixed;     /* left, since it is not to be extended: by its ttl, or by its key */
     bool unread;    /* abandoned, because the client did not read its grant in time */
     bool read;      /* held, and the client has read the grant */
     uint8_t risk;   /* 1 + enum reason: the client got `at-risk` */
