@@ -110,7 +110,7 @@ static void released(struct client *client, int64_t answer) {
     sim_counts.releases++;
     if (answer == 1 && client->releases_lease) {
         note_ended(client);
-        released_note(client->agent, client->secrets[0]);
+        released_note(&views[client_index(client)]);
     }
     check_page(client);
     observer_released(client_index(client), answer);

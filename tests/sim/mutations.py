@@ -569,6 +569,8 @@ MUTATIONS = [
      "agent/local/recovery/recovery.c",
      "bool orphaned = !session && !unreported && past->dead(past->userdata, entry->pid);",
      "bool orphaned = !session && !unreported;"),
+    ("a refused release counts as confirmed", "agent/core/release.c", "    if (vote->kind == VOTE_YES)",
+     "    if (vote->kind != VOTE_CUT)"),
     ("a release is reported after one confirmation", "agent/core/release.c",
      "owed(lease) != 0 && !shard_is_majority(shard, lease->confirmed)",
      "owed(lease) != 0 && lease->confirmed == 0"),

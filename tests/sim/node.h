@@ -29,6 +29,7 @@ struct node_data {
         uint32_t owner;
         struct sim_tail tail;
         int64_t expires_ns;   /* by the node's clock */
+        int64_t true_set_ns;  /* when a request last set it */
         int64_t token;        /* the largest accepted token; 0: none */
         int64_t own_token;    /* the holder's, behind it */
         bool released;        /* released, and not set since */

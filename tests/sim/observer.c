@@ -15,6 +15,7 @@
 #include "loss.h"
 #include "node.h"
 #include "observer.h"
+#include "released.h"
 #include "view.h"
 
 enum {
@@ -467,6 +468,7 @@ void observer_blessed(unsigned node) {
 void observer_check(void) {
     if (!calm_look())
         return;
+    released_look();
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         check_served(&views[i]);
 }

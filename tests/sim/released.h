@@ -1,12 +1,11 @@
-/* Leases that were released: their keys are not set again. */
+/* Leases that were released: their keys are deleted, and not set again. */
 #pragma once
 
-#include "sim.h"
-
-struct sim_request;
+#include "view.h"
 
 void released_reset(void);
-void released_note(unsigned agent, const uint8_t secret[SECRET_BYTES]); /* released at this agent */
+void released_note(const struct view *view); /* its client has got the reply */
+void released_look(void);                    /* at a look of the calm */
 
 /* The node has set a missing key of the lease, by a request that this agent sent at that instant. */
 void released_set_again(unsigned agent, unsigned node, const struct sim_request *request,

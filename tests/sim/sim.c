@@ -135,9 +135,11 @@ static void note_late(unsigned name, struct sim_key *key, const struct sim_reque
 
     if (request->operation == OPERATION_REFRESH && request->has_former)
         memcpy(replaced[name], request->former, SECRET_BYTES);
-    if (has_set)
-        key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS ||
-                    memcmp(replaced[name], request->secret, SECRET_BYTES) == 0;
+    if (!has_set)
+        return;
+    key->true_set_ns = sim_now_ns;
+    key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS ||
+                memcmp(replaced[name], request->secret, SECRET_BYTES) == 0;
 }
 
 /* All of the agent's names in order, and nothing in between. */
