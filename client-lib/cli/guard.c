@@ -1,5 +1,6 @@
 #include "guard.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -64,8 +65,8 @@ static bool may_start(struct guard *guard) {
     return false;
 }
 
-/* 0: held, and the command may start; else the exit status. */
-static int acquire(struct guard *guard) {
+/* True: held, and the command may start. False: the exit status, which may be 0 (--conflict-exit-code). */
+static bool acquire(struct guard *guard, int *ret_status) {
     do
         guard->relay_is_gone = !guard_lease_ask(&guard->lease, guard->channel);
     while (guard->lease.error == REDLOCK_OK && !guard->relay_is_gone && !may_start(guard));
@@ -73,9 +74,13 @@ static int acquire(struct guard *guard) {
         /* No command has run: nothing has to linger, nor what may be granted at this moment. */
         if (guard->lease.lease)
             guard_lease_release(&guard->lease);
-        return STATUS_SYSTEM;
+        *ret_status = STATUS_SYSTEM;
+        return false;
     }
-    return guard->lease.error == REDLOCK_OK ? 0 : guard_lease_refused(&guard->lease);
+    if (guard->lease.error == REDLOCK_OK)
+        return true;
+    *ret_status = guard_lease_refused(&guard->lease);
+    return false;
 }
 
 static void choose_times(struct guard *guard) {
@@ -215,6 +220,7 @@ static void report_loss(const struct guard *guard) {
 static int run_command(struct guard *guard) {
     struct guard_lease *lease = &guard->lease;
 
+    assert(lease->lease && lease->granted && lease->error == REDLOCK_OK);
     choose_times(guard);
     int status = command_tree_start(&guard->tree, guard->run, lease->lease);
     if (status != 0) {
@@ -250,9 +256,7 @@ static int guard_main(struct guard *guard) {
     int64_t begun_ns = cli_now_ns();
 
     int status = prepare(guard);
-    if (status == 0)
-        status = acquire(guard);
-    if (status != 0)
+    if (status != 0 || !acquire(guard, &status))
         return status;
     cli_report("%s: acquired after %" PRId64 " ms, token %" PRIu64, guard->run->name,
                (cli_now_ns() - begun_ns) / NS_PER_MS, redlock_fence(guard->lease.lease));

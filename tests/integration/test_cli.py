@@ -43,6 +43,15 @@ def test_exit_statuses():
     equal(run("--grace", "9s", "x", "--", "true")[0], 64, "64: too long a grace, before the wait")
     equal(run("-n", "x", "--", "true")[0], 1, "1: held, with -n")
     equal(run("-n", "-E", "33", "x", "--", "true")[0], 33, "-E changes that")
+    for wait in ["-n"], ["-w", ".1"]:
+        status, out, errors = run(*wait, "-E", "0", "x", "--", "echo", "run")
+        equal((status, out, errors.count("\n"), "held by process" in errors), (0, "", 1, True),
+              "also to 0: the command is not run, " + " ".join(wait))
+    equal(run("-q", "-n", "-E", "0", "x", "--", "echo", "run"), (0, "", ""), "nor with -q")
+    script = lab.spawn(["sleep", "100"])
+    equal(lab.redlock_run(agent, "acquire", "-q", "-n", "-E", "0", "--for", str(script.pid), "x"), (0, "", ""),
+          "acquire has nothing to print then")
+    script.kill()
     status, _, errors = run("-w", "0.2", "x", "--", "true")
     equal(status, 124, "124: waited too long")
     ok("held by process" in errors, "with the holder")
