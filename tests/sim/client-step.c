@@ -37,6 +37,11 @@ static void leave(struct client *client) {
         client_cut_off(client);
         client->closed = true;
         front_expel(client_index(client));
+    } else if (client->state == CLIENT_RESUMING && exclusion_holds(client) && chance(40)) {
+        trace("client %u: closes its session before the answer", client_index(client));
+        observer_gone(client_index(client));
+        client_cut_off(client);
+        front_hang_up(client_index(client));
     } else if (chance(20) || client->id == 0) {
         die(client);
     } else {

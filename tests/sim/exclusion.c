@@ -369,9 +369,14 @@ void exclusion_note_risk(const struct client *client, bool risky) {
 
 /* --- keys --- */
 
+/* Since its last grant: of two equal leases the one of the later RESUME has the larger number. */
+static bool is_later(const uint8_t secret[SECRET_BYTES], const uint8_t former[SECRET_BYTES]) {
+    return memcmp(secret, former, SECRET_LEASE_BYTES) == 0 &&
+           (uint16_t) (node_number_of(secret) - node_number_of(former)) < 32768;
+}
+
 static bool has_secret(const struct client *client, const uint8_t secret[SECRET_BYTES]) {
-    return memcmp(client->secrets[0], secret, SECRET_BYTES) == 0 ||
-           memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
+    return is_later(secret, client->secrets[0]) || memcmp(client->secrets[1], secret, SECRET_BYTES) == 0;
 }
 
 static bool has_lease(const struct sim_key *key, const struct client *client, size_t bytes) {

@@ -386,7 +386,7 @@ static void set_key(struct sim_node *node, unsigned name, const struct sim_reque
     node->data.keys[name].expires_ns = expiry_ns(node, request->ttl_ms);
 }
 
-static uint16_t number_of(const uint8_t secret[SECRET_BYTES]) {
+uint16_t node_number_of(const uint8_t secret[SECRET_BYTES]) {
     return (uint16_t) (secret[SECRET_BYTES - 2] << 8 | secret[SECRET_BYTES - 1]);
 }
 
@@ -408,17 +408,17 @@ static void note_moved(struct sim_node *node, const struct sim_request *request)
     memmove(&data->moved[1], &data->moved[0],
             (at < SIM_MOVED ? at : SIM_MOVED - 1) * sizeof(data->moved[0]));
     memcpy(data->moved[0].lease, request->secret, SECRET_LEASE_BYTES);
-    data->moved[0].number = number_of(request->secret);
+    data->moved[0].number = node_number_of(request->secret);
     data->moved[0].owner = request->owner;
     data->moved[0].expires_ns = expiry_ns(node, 2 * request->ttl_ms);
 }
 
 /* adopt.lua: a search is a RESUME of a former process if the number changes. */
 static void adopt(struct sim_node *node, unsigned name, const struct sim_request *request) {
-    uint16_t number = number_of(node->data.keys[name].secret);
+    uint16_t number = node_number_of(node->data.keys[name].secret);
 
     set_key(node, name, request);
-    if (request->operation == OPERATION_ADOPT || number != number_of(request->secret) ||
+    if (request->operation == OPERATION_ADOPT || number != node_number_of(request->secret) ||
         moved_at(node, request->secret) < SIM_MOVED)
         note_moved(node, request);
 }
@@ -429,7 +429,7 @@ static bool is_moved(const struct sim_node *node, const struct sim_request *requ
 
     if (at == SIM_MOVED)
         return false;
-    uint16_t later = (uint16_t) (node->data.moved[at].number - number_of(request->secret));
+    uint16_t later = (uint16_t) (node->data.moved[at].number - node_number_of(request->secret));
     return later < 32768 && (later > 0 || node->data.moved[at].owner != request->owner);
 }
 
@@ -520,7 +520,7 @@ static bool is_of_agent(const struct sim_key *key, const struct sim_request *req
 
 /* As adopt.lua says: agent and process may differ. */
 static bool may_adopt(const struct sim_key *key, const struct sim_request *request) {
-    uint16_t later = (uint16_t) (number_of(request->secret) - number_of(key->secret));
+    uint16_t later = (uint16_t) (node_number_of(request->secret) - node_number_of(key->secret));
 
     return memcmp(key->secret, request->secret, SECRET_LEASE_BYTES) == 0 && later < 32768 &&
            key->owner != 0 && key->tail.host == request->tail.host && key->tail.uid == request->tail.uid &&

@@ -74,6 +74,9 @@ void node_set_clock(struct sim_node *node, int64_t by_ns);
 void node_freeze_clock(struct sim_node *node, int64_t until_ns, bool reversed);
 void node_probe(struct sim_node *node, struct event *probe); /* replaces it by its answer */
 int64_t node_clock_us(const struct sim_node *node);
+/* Of the RESUME that gave a lease this value. */
+uint16_t node_number_of(const uint8_t secret[SECRET_BYTES]);
+
 int64_t node_key_left_ns(const struct sim_node *node, unsigned name); /* of a key that is set */
 
 void node_overwrite(struct sim_node *node, unsigned name, uint32_t ttl_ms); /* by another program */
