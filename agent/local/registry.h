@@ -106,6 +106,7 @@ struct registry {
     struct history *history;            /* NULL: none is kept */
     struct ledger *ledger;              /* NULL: no next process goes on with the sessions */
     bool restoring;                     /* until restore_end() */
+    uint32_t searched_ttl_ms_max;       /* a restored lease with a longer ttl is not searched for */
     uint32_t generation;                /* ids begin above this one: those of former processes are below */
     uint32_t clock;                     /* generation of the latest instant, see registry_begin_ids() */
     instant_ns asked_from_ns, asked_ns; /* of the latest registry_ask() calls of one instant */

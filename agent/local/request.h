@@ -60,7 +60,6 @@ struct request {
     bool resumable : 1;  /* the session gets a resume token */
     bool abandoned : 1;  /* the agent closed its session: held until its deadline or its process's death */
     bool unwanted : 1;   /* restored, and released as soon as its lease is found */
-    bool fixed : 1;      /* restored, and its keys are not to be extended any more */
     bool unread : 1;     /* its client did not read the grant in time: no more extensions */
     bool from_queue : 1; /* it contends, or holds, after others of this host */
     bool held_back : 1;  /* queued, though it could contend: admission.h */

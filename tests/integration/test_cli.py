@@ -49,7 +49,7 @@ def test_exit_statuses():
               "also to 0: the command is not run, " + " ".join(wait))
     equal(run("-q", "-n", "-E", "0", "x", "--", "echo", "run"), (0, "", ""), "nor with -q")
     script = lab.spawn(["sleep", "100"])
-    equal(lab.redlock_run(agent, "acquire", "-q", "-n", "-E", "0", "--for", str(script.pid), "x"), (0, "", ""),
+    equal(lab.redlock_run(agent, "acquire", "-qn", "-E", "0", "--for", str(script.pid), "x"), (0, "", ""),
           "acquire has nothing to print then")
     script.kill()
     status, _, errors = run("-w", "0.2", "x", "--", "true")

@@ -90,7 +90,6 @@ static bool decide(const struct front_state *front, const struct recovery_past *
         .entry = {.id = entry->request,
                   .unwanted = unwanted,
                   .abandoned = left && (!session || unread || expelled),
-                  .fixed = fixed,
                   .unread = left && unread,
                   .read = entry->read,
                   .risk = entry->risk,
@@ -303,6 +302,7 @@ struct recovery_result recovery_run(struct front_state *front, const struct reco
 
     sort(front, past, now_ns, &result);
     registry->generation = generation_latest(registry->generation, past->reader.header->generation);
+    registry->searched_ttl_ms_max = (uint32_t) front->policy.max_ttl_ms;
     if (front->registry.ledger)
         ledger_succeed(front->registry.ledger, past->reader.header);
     for (uint32_t slot = 0; slot < registry->requests_max; slot++) {

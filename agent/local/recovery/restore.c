@@ -39,7 +39,6 @@ struct request *restore_request(struct registry *registry, struct session *sessi
     request->unwanted = entry->unwanted;
     request->unread = entry->unread;
     request->abandoned = entry->abandoned;
-    request->fixed = entry->fixed;
     request->asked_ns = entry->asked_ns;
     request->wait_until_ns = entry->wait_until_ns;
     if (restore_state_is_held(entry->state)) {
@@ -260,8 +259,9 @@ static void await_found(struct registry *registry, struct request *request, inst
  * since reports about the former search may be under way. A search sets the lease's ttl, so keys of a ttl
  * that is not allowed any more are left alone. */
 static bool search_to_delete(struct registry *registry, struct request *request, instant_ns now_ns) {
-    if (request->restore != RESTORE_LEFT || !request->abandoned || request->fixed || !request->secrets ||
-        !request->tail || now_ns >= request->deadline_ns)
+    if (request->restore != RESTORE_LEFT || !request->abandoned ||
+        request->terms.ttl_ms > registry->searched_ttl_ms_max || !request->secrets || !request->tail ||
+        now_ns >= request->deadline_ns)
         return false;
     keeper_handle_give(&registry->handles, request->handle_slot);
     request->handle_slot = 0;

@@ -18,7 +18,6 @@ struct restore_entry {
     enum restore_state state;
     bool unwanted;  /* held, and no client uses the lease: delete its keys */
     bool abandoned; /* left, since its client is out of reach, or the agent closed the session; or unread */
-    bool fixed;     /* left, since it is not to be extended: by its ttl, or by its key */
     bool unread;    /* abandoned, because the client did not read its grant in time */
     bool read;      /* held, and the client has read the grant */
     uint8_t risk;   /* 1 + enum reason: the client got `at-risk` */
