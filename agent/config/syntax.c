@@ -64,12 +64,9 @@ static const char *mask_string(struct scan *scan) {
 static const char *mask_call(struct scan *scan) {
     size_t length = strlen("credential(");
     char *call = scan->at;
-    const char *error = NULL;
 
-    if (call[length] != '"')
-        return bad_call;
     scan->at += length;
-    error = mask_string(scan);
+    const char *error = *scan->at == '"' ? mask_string(scan) : bad_call;
     if (error || *scan->at != ')')
         return error ? error : bad_call;
     *scan->at++ = ' ';
@@ -94,7 +91,7 @@ static const char *check_brace(struct scan *scan) {
 /* A byte outside of strings and comments. */
 static const char *check_byte(struct scan *scan) {
     char c = *scan->at;
-    const char *error = NULL;
+    const char *error = c == '{' || c == '}' ? check_brace(scan) : NULL;
 
     if (c == '\n' && scan->last == '=')
         return no_value;
@@ -104,10 +101,8 @@ static const char *check_byte(struct scan *scan) {
         return "'$', '*', '+' or a control character outside quotes: expected the whole value in quotes";
     if (c == '(')
         return "credential(...): expected OPTION = credential(\"name\")";
-    if (c == '{' || c == '}')
-        error = check_brace(scan);
     scan->last = isspace(c) ? scan->last : c;
-    scan->at += !error;
+    scan->at++;
     return error;
 }
 

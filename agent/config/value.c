@@ -81,38 +81,23 @@ VALUE_FUNCTION(value_right) {
     return true;
 }
 
-static bool add_id(int64_t id, const char *kind, uint32_t **ids, unsigned *n, char *expected) {
-    uint32_t *larger = id < 0 ? NULL : reallocarray(*ids, *n + 1, sizeof larger[0]);
+bool value_add_id(int64_t id, const char *kind, struct policy_ids *ids, char *expected) {
+    uint32_t *larger = id < 0 ? NULL : reallocarray(ids->all, ids->n + 1, sizeof larger[0]);
 
-    if (id < 0)
-        return expect(expected, "%ss that exist, or their numbers", kind);
     if (!larger)
-        return expect(expected, "more memory");
-    *ids = larger;
-    larger[(*n)++] = (uint32_t) id;
+        return id < 0 ? expect(expected, "%ss that exist, or their numbers", kind)
+                      : expect(expected, "more memory");
+    ids->all = larger;
+    larger[ids->n++] = (uint32_t) id;
     return true;
 }
 
 VALUE_FUNCTION(value_user) {
-    struct policy_rule *rule = ret;
-
-    return add_id(account_id_of_user(text), "user", &rule->users, &rule->n_users, expected);
+    return value_add_id(account_id_of_user(text), "user", ret, expected);
 }
 
 VALUE_FUNCTION(value_peer_group) {
-    struct policy_rule *rule = ret;
-
-    return add_id(account_id_of_group(text), "group", &rule->groups, &rule->n_groups, expected);
-}
-
-bool value_add_nobody(const struct value_option *option, struct policy_rule *rule) {
-    static const int64_t nobody = UINT32_MAX; /* (uid_t) -1 is no user's, see chown(2) */
-    char expected[VALUE_EXPECTED_BYTES_MAX];
-
-    if (option->read == value_user)
-        return add_id(nobody, "user", &rule->users, &rule->n_users, expected);
-    return option->read == value_peer_group &&
-           add_id(nobody, "group", &rule->groups, &rule->n_groups, expected);
+    return value_add_id(account_id_of_group(text), "group", ret, expected);
 }
 
 /* True if the name, or pattern, can be that of a unit with processes of clients. A slice has none. */
@@ -177,13 +162,12 @@ VALUE_FUNCTION(value_path) {
 
 VALUE_FUNCTION(value_key_format) {
     struct config *config = ret;
-    const char *suffix, *wrong = NULL;
     size_t prefix_length;
+    const char *suffix, *wrong = key_format_read(text, &prefix_length, &suffix);
 
-    if ((wrong = key_format_read(text, &prefix_length, &suffix)))
-        return expect(expected, "%s", wrong);
-    return copy(text, prefix_length, &config->key_prefix, expected) &&
-           copy(suffix, strlen(suffix), &config->key_suffix, expected);
+    return wrong ? expect(expected, "%s", wrong)
+                 : copy(text, prefix_length, &config->key_prefix, expected) &&
+                       copy(suffix, strlen(suffix), &config->key_suffix, expected);
 }
 
 VALUE_FUNCTION(value_address) {

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct policy_rule;
+struct policy_ids;
 
 struct value_option {
     const char *name;
@@ -35,13 +35,11 @@ VALUE_FUNCTION(value_label);      /* char *, of letters, digits, '.', '_' and '-
 VALUE_FUNCTION(value_tls_name);   /* char *: a host or an address, as a certificate names it */
 VALUE_FUNCTION(value_path);       /* char *: of a file or a socket */
 VALUE_FUNCTION(value_right);      /* unsigned: adds POLICY_MAY() of "acquire" */
-VALUE_FUNCTION(value_user);       /* struct policy_rule: adds a user, by name or number, that exists */
+VALUE_FUNCTION(value_user);       /* struct policy_ids: adds a user, by name or number, that exists */
 VALUE_FUNCTION(value_peer_group); /* the same: a group */
-VALUE_FUNCTION(value_unit);       /* the same: a unit */
-
-/* Adds a user or a group that no peer has, if the option is one of those. False: another option, or no
- * memory. */
-bool value_add_nobody(const struct value_option *option, struct policy_rule *rule);
-
+VALUE_FUNCTION(value_unit);       /* struct policy_rule: adds a unit */
 VALUE_FUNCTION(value_key_format); /* struct config: key_prefix, key_suffix */
 VALUE_FUNCTION(value_address);    /* struct config_node: address, and unix_path, or host and port */
+
+/* Adds a number of the kind "user" or "group"; one below 0 is a mistake. */
+bool value_add_id(int64_t id, const char *kind, struct policy_ids *ids, char *expected);

@@ -32,22 +32,22 @@ static bool matches(const char *pattern, const char *name, size_t length) {
     return *pattern == 0;
 }
 
-static bool has_id(const uint32_t *ids, size_t n, uint32_t id) {
-    for (size_t i = 0; i < n; i++)
-        if (ids[i] == id)
+static bool has_id(const struct policy_ids *ids, uint32_t id) {
+    for (unsigned i = 0; i < ids->n; i++)
+        if (ids->all[i] == id)
             return true;
     return false;
 }
 
 static bool is_for_peer(const struct policy_rule *rule, const struct policy_peer *peer) {
-    if (rule->n_users + rule->n_groups + rule->n_units == 0)
+    if (rule->users.n + rule->groups.n + rule->n_units == 0)
         return true;
-    if (has_id(rule->users, rule->n_users, peer->uid))
+    if (has_id(&rule->users, peer->uid))
         return true;
-    if (peer->gid != (gid_t) -1 && has_id(rule->groups, rule->n_groups, peer->gid)) /* -1: not known */
+    if (peer->gid != (gid_t) -1 && has_id(&rule->groups, peer->gid)) /* -1: not known */
         return true;
     for (size_t i = 0; i < peer->n_groups; i++)
-        if (has_id(rule->groups, rule->n_groups, peer->groups[i]))
+        if (has_id(&rule->groups, peer->groups[i]))
             return true;
     for (unsigned i = 0; peer->unit && i < rule->n_units; i++)
         if (matches(rule->units[i], peer->unit, strlen(peer->unit)))
@@ -70,7 +70,7 @@ policy_rules policy_rules_unknown(const struct policy *policy, const struct poli
     for (unsigned i = 0; i < policy->n_rules; i++) {
         const struct policy_rule *rule = &policy->rules[i];
         bool decides =
-            (peer->groups_unknown && rule->n_groups > 0) || (peer->unit_unknown && rule->n_units > 0);
+            (peer->groups_unknown && rule->groups.n > 0) || (peer->unit_unknown && rule->n_units > 0);
         if (decides && !is_for_peer(rule, peer))
             rules |= (policy_rules) 1 << i;
     }
@@ -86,7 +86,7 @@ bool policy_has_units(const struct policy *policy) {
 
 bool policy_has_groups(const struct policy *policy) {
     for (unsigned i = 0; i < policy->n_rules; i++)
-        if (policy->rules[i].n_groups > 0)
+        if (policy->rules[i].groups.n > 0)
             return true;
     return false;
 }
@@ -107,8 +107,9 @@ unsigned policy_number(const struct policy *policy, const struct policy_rule *ru
     return rule ? 1 + (unsigned) (rule - policy->rules) : 0;
 }
 
-static bool same_ids(const uint32_t *ids, unsigned n, const uint32_t *others, unsigned n_others) {
-    return n == n_others && (n == 0 || memcmp(ids, others, n * sizeof(ids[0])) == 0);
+static bool same_ids(const struct policy_ids *ids, const struct policy_ids *others) {
+    return ids->n == others->n &&
+           (ids->n == 0 || memcmp(ids->all, others->all, ids->n * sizeof(ids->all[0])) == 0);
 }
 
 static bool same_units(const struct policy_rule *one, const struct policy_rule *other) {
@@ -126,9 +127,8 @@ unsigned policy_number_after(const struct policy *before, unsigned number, const
     const struct policy_rule *one = &before->rules[number - 1];
     for (unsigned i = 0; i < after->n_rules; i++) {
         const struct policy_rule *other = &after->rules[i];
-        if (strcmp(one->pattern, other->pattern) == 0 &&
-            same_ids(one->users, one->n_users, other->users, other->n_users) &&
-            same_ids(one->groups, one->n_groups, other->groups, other->n_groups) && same_units(one, other))
+        if (strcmp(one->pattern, other->pattern) == 0 && same_ids(&one->users, &other->users) &&
+            same_ids(&one->groups, &other->groups) && same_units(one, other))
             return i + 1;
     }
     return 0;

@@ -50,10 +50,12 @@ struct policy_rule {
     char *pattern;
     struct policy_limits terms;
     unsigned line; /* of the configuration, for messages */
-    uid_t *users;
-    gid_t *groups;
+    struct policy_ids {
+        uint32_t *all;
+        unsigned n;
+    } users, groups;
     char **units; /* patterns of names of systemd's system units */
-    unsigned n_users, n_groups, n_units;
+    unsigned n_units;
 };
 
 /* May change on reload. */

@@ -77,7 +77,7 @@ FILES = {
 LIBRARIES = {
     "hiredis/": ("agent/io/node/",),
     "openssl/": ("agent/io/node/tls.",),
-    "confuse.h": ("agent/config/config-read.c",),
+    "confuse.h": ("agent/config/config.c",),
     "systemd/": ("agent/io/", "agent/main.c", "client-lib/metrics/"),
     "microhttpd.h": ("client-lib/metrics/",),
     "pthread.h": ("agent/io/",),

@@ -24,8 +24,7 @@ static void choose_rule(const struct sim_agent *agent, struct policy_rule *rule,
 
     *user = (uid_t) (SIM_AGENT_UID + pick(0, 2));
     *rule = (struct policy_rule){.pattern = choose_pattern(),
-                                 .users = user,
-                                 .n_users = chance(60),
+                                 .users = {user, chance(60)},
                                  .terms = {.default_ttl_ms = chance(50) ? max_ttl_ms : TTL_MS_MIN,
                                            .max_ttl_ms = max_ttl_ms < agent->max_ttl_ms ? max_ttl_ms : 0,
                                            .max_hold_ms = sim_scale * max_holds_ms[pick(0, 4)],
@@ -58,7 +57,7 @@ static unsigned find(const struct sim_agent *agent, unsigned client, unsigned na
     for (unsigned i = 0; i < agent->policy.n_rules; i++) {
         const struct policy_rule *rule = &agent->rules[i];
         bool for_name = rule->pattern[0] == '*' || rule->pattern[0] == (char) ('0' + name);
-        if (for_name && (rule->n_users == 0 || rule->users[0] == client_uid(client)))
+        if (for_name && (rule->users.n == 0 || rule->users.all[0] == client_uid(client)))
             return i + 1;
     }
     return 0;

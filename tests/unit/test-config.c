@@ -227,8 +227,10 @@ static void test_peers(void) {
     is_string(config->rules[1].pattern, "deploy/*", "which both have");
     is_string(config->rules[3].pattern, "x y", "in quotes of either kind");
     is_string(config->rules[4].pattern, "bare", "or without");
-    ok(rule->n_users == 2 && rule->users[0] == 0 && rule->users[1] == 1001, "users by name and number");
-    ok(rule->n_groups == 2 && rule->groups[0] == 0 && rule->groups[1] == 7, "groups over several lines");
+    ok(rule->users.n == 2 && rule->users.all[0] == 0 && rule->users.all[1] == 1001,
+       "users by name and number");
+    ok(rule->groups.n == 2 && rule->groups.all[0] == 0 && rule->groups.all[1] == 7,
+       "groups over several lines");
     is_int(rule->n_units, 2, "units");
     is_string(rule->units[0], "web-*.service", "with a pattern");
     is_string(rule->units[1], "user@1000.service", "or without quotes");

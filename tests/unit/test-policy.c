@@ -80,17 +80,15 @@ static const struct policy *example(void) {
     static char *units[] = {unit};
     static const struct policy_rule rules[] = {
         {.pattern = deploy,
-         .users = alice,
-         .n_users = 1,
-         .groups = deployers,
-         .n_groups = 2,
+         .users = {alice, 1},
+         .groups = {deployers, 2},
          .units = units,
          .n_units = 1,
          .terms.may = POLICY_MAY_DEFAULT | POLICY_MAY(POLICY_LIST)},
         {.pattern = deploy, .terms.may = POLICY_MAY(POLICY_LEADER)},
-        {.pattern = secret, .groups = deployers, .n_groups = 2, .terms.may = POLICY_MAY(POLICY_ACQUIRE)},
+        {.pattern = secret, .groups = {deployers, 2}, .terms.may = POLICY_MAY(POLICY_ACQUIRE)},
         {.pattern = secret, .terms.may = 0},
-        {.pattern = all, .users = alice, .n_users = 1, .terms.may = POLICY_MAY(POLICY_METRICS)},
+        {.pattern = all, .users = {alice, 1}, .terms.may = POLICY_MAY(POLICY_METRICS)},
     };
     static const struct policy policy = {
         .rules = rules, .n_rules = 5, .terms.may = POLICY_MAY_DEFAULT, .max_ttl_ms = 60000};
@@ -176,13 +174,13 @@ static void test_reload(void) {
     struct policy_rule rules[3] = {before->rules[3], before->rules[0], before->rules[4]};
     const struct policy after = {.rules = rules, .n_rules = 3};
 
-    rules[1].users = alice;
+    rules[1].users.all = alice;
     rules[1].units = units;
     is_int(policy_number_after(before, 1, &after), 2, "the same rule in another place");
     is_int(policy_number_after(before, 4, &after), 1, "also one for everybody");
     is_int(policy_number_after(before, 3, &after), 0, "not one for other peers");
     is_int(policy_number_after(before, 2, &after), 0, "nor one that is gone");
-    rules[2].users = bob;
+    rules[2].users.all = bob;
     is_int(policy_number_after(before, 5, &after), 0, "other users: another rule");
     unit[0] = 'D';
     is_int(policy_number_after(before, 1, &after), 0, "other units: another rule");
@@ -202,7 +200,7 @@ static void test_units(void) {
 }
 
 static void test_groups(void) {
-    static const struct policy_rule rules[] = {{.n_users = 1, .n_units = 1}, {.n_groups = 1}};
+    static const struct policy_rule rules[] = {{.users.n = 1, .n_units = 1}, {.groups.n = 1}};
 
     ok(!policy_has_groups(&(struct policy){.rules = rules, .n_rules = 1}), "no rule has groups");
     ok(policy_has_groups(&(struct policy){.rules = rules, .n_rules = 2}), "one has");

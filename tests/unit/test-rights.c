@@ -15,8 +15,7 @@ static uid_t bob[] = {BOB};
 static struct policy_rule rules[] = {
     {.pattern = deploy,
      .line = 12,
-     .users = bob,
-     .n_users = 1,
+     .users = {bob, 1},
      .terms = {.may = POLICY_MAY(POLICY_LEADER), .default_ttl_ms = 10000}},
     {.pattern = deploy,
      .line = 20,
@@ -29,8 +28,7 @@ static struct policy_rule rules[] = {
     {.pattern = closed, .line = 40},
     {.pattern = all,
      .line = 50,
-     .users = bob,
-     .n_users = 1,
+     .users = {bob, 1},
      .terms = {.may = POLICY_MAY_DEFAULT | POLICY_MAY(POLICY_BLESS), .default_ttl_ms = 10000}},
 };
 
@@ -493,8 +491,7 @@ static void test_reload_of_users(void) {
     struct policy_rule named[] = {rules[1], rules[4]};
     struct policy_rule more[] = {rules[2], rules[1], rules[1]};
 
-    named[0].users = both;
-    named[0].n_users = 2;
+    named[0].users = (struct policy_ids){both, 2};
     more[1].pattern = deploy_a;
     begin_with_rules(5);
     (void) hold(0, "ACQUIRE deploy/a ASYNC");
@@ -522,8 +519,7 @@ static void test_reload_without_session(void) {
     struct policy_rule again[] = {rules[2], by_group[0], rules[1]};
     const struct policy_peer alice = {.uid = ALICE, .gid = CAROL};
 
-    by_group[0].groups = again[1].groups = staff;
-    by_group[0].n_groups = again[1].n_groups = 1;
+    by_group[0].groups = again[1].groups = (struct policy_ids){staff, 1};
     begin_with_rules(0);
     reload(by_group, 2, 1);
     session_set_peer(&harness.sessions[0], &alice);
