@@ -11,70 +11,27 @@
 
 enum { AHEAD_BYTES = 128 };
 
-/* A switch: the compiler rejects a kind without its word. */
-static const char *kind_word(enum history_kind kind) {
-    switch (kind) {
-    case HISTORY_ASKED:
-        return "asked";
-    case HISTORY_GRANTED:
-        return "granted";
-    case HISTORY_HANDED_OFF:
-        return "handed-off";
-    case HISTORY_RESUMED:
-        return "resumed";
-    case HISTORY_CONTENDED:
-        return "contended";
-    case HISTORY_FAILED:
-        return "failed";
-    case HISTORY_WITHDRAWN:
-        return "withdrawn";
-    case HISTORY_AT_RISK:
-        return "at-risk";
-    case HISTORY_EXTENDED:
-        return "extended";
-    case HISTORY_LOST:
-        return "lost";
-    case HISTORY_LINGERING:
-        return "lingering";
-    case HISTORY_RELEASED:
-        return "released";
-    case HISTORY_COOLING:
-        return "cooling";
-    case HISTORY_KIND_COUNT:
-        break;
-    }
-    assert(false);
-    return "";
-}
+static const char *const kind_words[] = {
+    [HISTORY_ASKED] = "asked",           [HISTORY_GRANTED] = "granted",
+    [HISTORY_HANDED_OFF] = "handed-off", [HISTORY_RESUMED] = "resumed",
+    [HISTORY_CONTENDED] = "contended",   [HISTORY_FAILED] = "failed",
+    [HISTORY_WITHDRAWN] = "withdrawn",   [HISTORY_AT_RISK] = "at-risk",
+    [HISTORY_EXTENDED] = "extended",     [HISTORY_LOST] = "lost",
+    [HISTORY_LINGERING] = "lingering",   [HISTORY_RELEASED] = "released",
+    [HISTORY_COOLING] = "cooling",
+};
 
-static const char *answer_word(enum round_trace_answer answer) {
-    switch (answer) {
-    case ROUND_ANSWER_NONE:
-        return "not-asked";
-    case ROUND_ANSWER_SILENT:
-        return "silent";
-    case ROUND_ANSWER_YES:
-        return "yes";
-    case ROUND_ANSWER_REPAIRED:
-        return "repaired";
-    case ROUND_ANSWER_HELD:
-        return "held";
-    case ROUND_ANSWER_BEHIND:
-        return "behind";
-    case ROUND_ANSWER_FREE:
-        return "free";
-    case ROUND_ANSWER_REFUSED:
-        return "refused";
-    case ROUND_ANSWER_EPOCH:
-        return "epoch";
-    case ROUND_ANSWER_CUT:
-        return "cut";
-    case ROUND_ANSWER_COUNT:
-        break;
-    }
-    assert(false);
-    return "";
-}
+static const char *const answer_words[] = {
+    [ROUND_ANSWER_NONE] = "not-asked", [ROUND_ANSWER_SILENT] = "silent",
+    [ROUND_ANSWER_YES] = "yes",        [ROUND_ANSWER_REPAIRED] = "repaired",
+    [ROUND_ANSWER_HELD] = "held",      [ROUND_ANSWER_BEHIND] = "behind",
+    [ROUND_ANSWER_FREE] = "free",      [ROUND_ANSWER_REFUSED] = "refused",
+    [ROUND_ANSWER_EPOCH] = "epoch",    [ROUND_ANSWER_CUT] = "cut",
+};
+
+static_assert(sizeof(kind_words) / sizeof(kind_words[0]) == HISTORY_KIND_COUNT, "each kind has its word");
+static_assert(sizeof(answer_words) / sizeof(answer_words[0]) == ROUND_ANSWER_COUNT,
+              "each answer has its word");
 
 static bool is_known(const struct history_event *event) {
     for (unsigned i = 0; event->traced && i < NODES_MAX; i++)
@@ -96,7 +53,7 @@ static void put_nodes(struct resp_writer *writer, const struct session *session,
         bool answered = answer != ROUND_ANSWER_NONE && answer != ROUND_ANSWER_SILENT;
         resp_put_map(writer, 3, session->protocol);
         reply_put_text_pair(writer, "name", identity->node_names[i]);
-        reply_put_text_pair(writer, "answer", answer_word(answer));
+        reply_put_text_pair(writer, "answer", answer_words[answer]);
         reply_put_integer_pair(writer, "after", answered ? round_trace_us(&event->trace, i) : -1);
     }
 }
@@ -153,7 +110,7 @@ static void put_event(struct resp_writer *writer, const struct sight *sight, con
     bool asked = event->kind == HISTORY_ASKED;
 
     resp_put_map(writer, asked ? 12 : 11, session->protocol);
-    reply_put_text_pair(writer, "event", kind_word((enum history_kind) event->kind));
+    reply_put_text_pair(writer, "event", kind_words[event->kind]);
     reply_put_integer_pair(writer, "ago", (now_ns - event->at_ns) / NS_PER_MS);
     reply_put_integer_pair(writer, "id", (int64_t) event->id);
     reply_put_integer_pair(writer, "pid", event->pid);
