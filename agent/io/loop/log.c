@@ -54,42 +54,24 @@ void log_open(void) {
         (void) setsockopt(journal_fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)); /* as far as allowed */
 }
 
-/* --- events --- */
-
-struct event_words {
+/* The ids never change, nor are used again. */
+static const struct {
     const char *word, *message_id;
+} event_words[] = {
+    {NULL, NULL}, /* LOG_EVENT_NONE */
+    {"serving", "14a442da9c120739d5df5dc32cda5386"},
+    {"stopping", "d56a5e27e079fb0c98d44e321bc75054"},
+    {"continued", "cec24ae2c92810c5fd70643b4743dcb0"},
+    {"reloaded", "4190a6303760334c0d1b10a01e2dbf61"},
+    {"reload-failed", "59e614f3cd4e38bf08be0203f08e0dd1"},
+    {"node-state", "ef662e1ac1d2aafd3067f98ba922babc"},
+    {"node-blessed", "7a69c13cf3a7f45d4d39d15924eba3db"},
+    {"lease-lost", "9539ccf29bef59289daa11c8260a9de3"},
+    {"foreign-value", "5f324878c4d07d909b5896b9c5808fbc"},
+    {"quota", "ceb625f89613a2c790fd73b1b07865c3"},
 };
 
-/* A switch: the compiler rejects an event without its words. The ids never change, nor are used again. */
-static struct event_words words_of(enum log_event event) {
-    switch (event) {
-    case LOG_EVENT_SERVING:
-        return (struct event_words){"serving", "14a442da9c120739d5df5dc32cda5386"};
-    case LOG_EVENT_STOPPING:
-        return (struct event_words){"stopping", "d56a5e27e079fb0c98d44e321bc75054"};
-    case LOG_EVENT_CONTINUED:
-        return (struct event_words){"continued", "cec24ae2c92810c5fd70643b4743dcb0"};
-    case LOG_EVENT_RELOADED:
-        return (struct event_words){"reloaded", "4190a6303760334c0d1b10a01e2dbf61"};
-    case LOG_EVENT_RELOAD_FAILED:
-        return (struct event_words){"reload-failed", "59e614f3cd4e38bf08be0203f08e0dd1"};
-    case LOG_EVENT_NODE_STATE:
-        return (struct event_words){"node-state", "ef662e1ac1d2aafd3067f98ba922babc"};
-    case LOG_EVENT_NODE_BLESSED:
-        return (struct event_words){"node-blessed", "7a69c13cf3a7f45d4d39d15924eba3db"};
-    case LOG_EVENT_LEASE_LOST:
-        return (struct event_words){"lease-lost", "9539ccf29bef59289daa11c8260a9de3"};
-    case LOG_EVENT_FOREIGN_VALUE:
-        return (struct event_words){"foreign-value", "5f324878c4d07d909b5896b9c5808fbc"};
-    case LOG_EVENT_QUOTA:
-        return (struct event_words){"quota", "ceb625f89613a2c790fd73b1b07865c3"};
-    case LOG_EVENT_NONE:
-    case LOG_EVENT_COUNT:
-        break;
-    }
-    assert(false);
-    return (struct event_words){"", ""};
-}
+static_assert(sizeof(event_words) / sizeof(event_words[0]) == LOG_EVENT_COUNT, "each event has its words");
 
 /* --- text --- */
 
@@ -154,10 +136,10 @@ static void add_number(struct datagram *datagram, const char *key, int64_t value
 }
 
 static void add_event(struct datagram *datagram, const struct log_fields *event) {
-    const struct event_words words = words_of(event->event);
+    assert(event->event != LOG_EVENT_NONE);
 
-    add_text(datagram, "MESSAGE_ID", words.message_id);
-    add_text(datagram, "REDLOCK_EVENT", words.word);
+    add_text(datagram, "MESSAGE_ID", event_words[event->event].message_id);
+    add_text(datagram, "REDLOCK_EVENT", event_words[event->event].word);
     add(datagram, "REDLOCK_NAME", event->name, event->name_length);
     add_text(datagram, "REDLOCK_NODE", event->node);
     add_text(datagram, "REDLOCK_STATE", event->state);
