@@ -9,42 +9,26 @@ enum { ERROR_BYTES_MAX = 1600 };
 
 /* --- words --- */
 
-struct reason_words {
+static const struct {
     const char *word, *text;
+} reasons[] = {
+    {"no-quorum", "no majority of the nodes extended the lease in time"},
+    {"taken", "another holder has a majority of the nodes, or the lease was resumed at another agent"},
+    {"paused", "the agent was stopped or starved past the deadline"},
+    {"heartbeat", "no BEAT came in time"},
+    {"max-hold", "the lease reached its max_hold"},
+    {"closed", "the agent closed the session"},
+    {"unread", "the client did not read the grant in time"},
 };
 
-/* A switch: the compiler rejects a reason without its words. */
-static struct reason_words words_of(enum reason reason) {
-    switch (reason) {
-    case REASON_NO_QUORUM:
-        return (struct reason_words){"no-quorum", "no majority of the nodes extended the lease in time"};
-    case REASON_TAKEN:
-        return (struct reason_words){"taken",
-                                     "another holder has a majority of the nodes, or the lease was resumed "
-                                     "at another agent"};
-    case REASON_PAUSED:
-        return (struct reason_words){"paused", "the agent was stopped or starved past the deadline"};
-    case REASON_HEARTBEAT:
-        return (struct reason_words){"heartbeat", "no BEAT came in time"};
-    case REASON_MAX_HOLD:
-        return (struct reason_words){"max-hold", "the lease reached its max_hold"};
-    case REASON_CLOSED:
-        return (struct reason_words){"closed", "the agent closed the session"};
-    case REASON_UNREAD:
-        return (struct reason_words){"unread", "the client did not read the grant in time"};
-    case REASON_COUNT:
-        break;
-    }
-    assert(false);
-    return (struct reason_words){"", ""};
-}
+static_assert(sizeof(reasons) / sizeof(reasons[0]) == REASON_COUNT, "each reason has its words");
 
 const char *reply_reason_word(enum reason reason) {
-    return words_of(reason).word;
+    return reasons[reason].word;
 }
 
 const char *reply_reason_text(enum reason reason) {
-    return words_of(reason).text;
+    return reasons[reason].text;
 }
 
 /* The words of errors, the most frequent first. The last slot is for words that are not here. */
