@@ -120,32 +120,14 @@ void lease_beat(struct shard *shard, struct lease *lease, instant_ns beat_ns, in
 
 /* --- votes and time --- */
 
-static enum round_trace_answer answer_of(const struct vote *vote) {
-    switch (vote->kind) {
-    case VOTE_YES:
-        return ROUND_ANSWER_YES;
-    case VOTE_BEHIND:
-        return ROUND_ANSWER_BEHIND;
-    case VOTE_REPAIRED:
-        return ROUND_ANSWER_REPAIRED;
-    case VOTE_FOREIGN:
-        return ROUND_ANSWER_HELD;
-    case VOTE_FREE:
-        return ROUND_ANSWER_FREE;
-    case VOTE_REFUSED:
-        return ROUND_ANSWER_REFUSED;
-    case VOTE_EPOCH:
-        return ROUND_ANSWER_EPOCH;
-    case VOTE_CUT:
-        return ROUND_ANSWER_CUT;
-    }
-    assert(false);
-    return ROUND_ANSWER_NONE;
-}
-
 void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                 instant_ns now_ns) {
     static const struct vote no_vote = {.kind = VOTE_CUT, .text = ""};
+    static const enum round_trace_answer answers[] = {
+        [VOTE_YES] = ROUND_ANSWER_YES,           [VOTE_BEHIND] = ROUND_ANSWER_BEHIND,
+        [VOTE_REPAIRED] = ROUND_ANSWER_REPAIRED, [VOTE_FOREIGN] = ROUND_ANSWER_HELD,
+        [VOTE_FREE] = ROUND_ANSWER_FREE,         [VOTE_REFUSED] = ROUND_ANSWER_REFUSED,
+        [VOTE_EPOCH] = ROUND_ANSWER_EPOCH,       [VOTE_CUT] = ROUND_ANSWER_CUT};
 
     if (!(lease->round.asked & node_set_of(node)))
         return;
@@ -155,7 +137,7 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
         vote = &no_vote; /* executed, but no promise: quarantine.h relies on epochs known before the round */
     if (lease->state != LEASE_RELEASING)
         round_trace_vote(shard->traces, lease_table_ticket(shard, lease), node,
-                         vote == &no_vote ? ROUND_ANSWER_EPOCH : answer_of(vote),
+                         vote == &no_vote ? ROUND_ANSWER_EPOCH : answers[vote->kind],
                          now_ns - lease->started_ns);
     if (late && (lease->state == LEASE_ACQUIRING || lease->state == LEASE_RAISING))
         lease->epoch_changed = true;
