@@ -16,18 +16,6 @@ void node_init(struct node *node) {
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 
-void node_ready(struct node *node, instant_ns now_ns) {
-    node->ready = true;
-    node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut = node->probing =
-        node->marking = node->blessing = node->amending = node->hurry = false;
-    node->trust = NODE_UNKNOWN;
-    node->blessed = node->doubted = false;
-    node->probe_ns = now_ns;
-    node->outstanding = node->gauge = 0;
-    node->progress_ns = now_ns;
-    node_note_trouble(node, "being examined", strlen("being examined"));
-}
-
 void node_gone(struct node *node, const char *reason) {
     node->ready = node->refuses = node->refuses_writes = node->stalled = node->slow = node->cut =
         node->probing = node->marking = node->blessing = node->amending = node->hurry = false;
@@ -35,6 +23,12 @@ void node_gone(struct node *node, const char *reason) {
     node->blessed = node->doubted = false;
     node->outstanding = node->gauge = 0;
     node_note_trouble(node, reason, strlen(reason));
+}
+
+void node_ready(struct node *node, instant_ns now_ns) {
+    node_gone(node, "being examined");
+    node->ready = true;
+    node->probe_ns = node->progress_ns = now_ns;
 }
 
 void node_sent(struct node *node, instant_ns now_ns) {

@@ -618,7 +618,6 @@ MUTATIONS = [
      "    if (!request->resume)\n        forget_result(",
      "    if (!request->resume && request->tried)\n        forget_result("),
     ("the second silent connection to a node is kept", "agent/core/node.c",
-     "node->slow = node->cut = node->probing =", "node->slow = node->probing =", "agent/core/node.c",
      "node->stalled = node->slow = node->cut =\n", "node->stalled = node->slow =\n"),
     ("silent connections are closed later", "agent/core/limits.h",
      "NODE_CUT_MS = 5000,", "NODE_CUT_MS = 6000,"),
