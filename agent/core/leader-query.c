@@ -31,12 +31,12 @@ static void fail(struct shard *shard, uint64_t request, enum report_origin origi
                                          .text_length = (uint16_t) length});
 }
 
-static void ask(struct shard *shard, struct leader_query *query, node_set nodes, instant_ns now_ns) {
+static void ask(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
     uint32_t slot = shard->leases.capacity + pool_index(&shard->queries, struct leader_query, query);
 
     send_to_nodes(shard,
                   &(struct send){.operation = OPERATION_QUERY,
-                                 .nodes = nodes,
+                                 .nodes = query->asked,
                                  .token = query->fencing,
                                  .ticket = ticket_of(slot, query->serial),
                                  .text = query->text},
@@ -45,7 +45,6 @@ static void ask(struct shard *shard, struct leader_query *query, node_set nodes,
 
 void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
     static const char full[] = "too many LEADER requests are under way: repeat the request";
-    node_set nodes = shard_askable(shard);
     uint32_t index = pool_take(&shard->queries);
     struct shared_string *text =
         index == POOL_NONE ? NULL
@@ -63,30 +62,21 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
                                    .origin = (uint8_t) command->origin,
                                    .text = text,
                                    .fencing = command->terms.fencing,
-                                   .asked = nodes};
-    uint32_t item = shard->leases.capacity + index;
-    timer_queue_set(&shard->due, item, now_ns + (int64_t) command->terms.node_timeout_ms * NS_PER_MS);
-    query->unsent = shard_may_gain_quorum(shard);
-    if (query->unsent)
-        return;
-    if (!shard_is_majority(shard, nodes)) {
-        leader_query_tick(shard, query);
-        return;
-    }
-    ask(shard, query, nodes, now_ns);
+                                   .unsent = true};
+    timer_queue_set(&shard->due, shard->leases.capacity + index,
+                    now_ns + (int64_t) command->terms.node_timeout_ms * NS_PER_MS);
+    leader_query_node_judged(shard, query, now_ns);
 }
 
 void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
-    node_set nodes = shard_askable(shard);
-
     if (query->request == 0 || !query->unsent || shard_may_gain_quorum(shard))
         return;
     query->unsent = false;
-    query->asked = nodes;
-    if (!shard_is_majority(shard, nodes))
+    query->asked = shard_askable(shard);
+    if (!shard_is_majority(shard, query->asked))
         leader_query_tick(shard, query);
     else
-        ask(shard, query, nodes, now_ns);
+        ask(shard, query, now_ns);
 }
 
 /* The time for which a majority has this value: the quorum-th longest time left. -1: no expiry. */
