@@ -8,19 +8,17 @@
 #include "core/lock-value.h"
 #include "core/shard-state.h"
 
-static void append(char *buffer, size_t size, size_t *length, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void append(char *buffer, size_t size, size_t *length, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void append(char *buffer, size_t *length, const char *format,
+                                                         ...) {
     va_list arguments;
 
     va_start(arguments, format);
-    int wanted = vsnprintf(buffer + *length, size - *length, format, arguments);
+    int wanted = vsnprintf(buffer + *length, ERROR_TEXT_BYTES - *length, format, arguments);
     va_end(arguments);
     assert(wanted >= 0);
     *length += (size_t) wanted;
-    if (*length >= size)
-        *length = node_cut_text(buffer, size);
+    if (*length >= ERROR_TEXT_BYTES)
+        *length = node_cut_text(buffer, ERROR_TEXT_BYTES);
 }
 
 size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES]) {
@@ -28,18 +26,18 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
     size_t length = 0;
 
     if (!lease->seen) {
-        append(buffer, ERROR_TEXT_BYTES, &length, "several requests contend for the name at this moment");
+        append(buffer, &length, "several requests contend for the name at this moment");
         return length;
     }
     (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
     if (lease->seen_type)
-        append(buffer, ERROR_TEXT_BYTES, &length, "its Redis key is of type %s, which is no lock", holder);
+        append(buffer, &length, "its Redis key is of type %s, which is no lock", holder);
     else
-        append(buffer, ERROR_TEXT_BYTES, &length, "held by %s", holder);
+        append(buffer, &length, "held by %s", holder);
     if (lease->seen_ttl_ms >= 0)
-        append(buffer, ERROR_TEXT_BYTES, &length, ", %lld ms left", (long long) lease->seen_ttl_ms);
+        append(buffer, &length, ", %lld ms left", (long long) lease->seen_ttl_ms);
     else
-        append(buffer, ERROR_TEXT_BYTES, &length, ", without an expiry");
+        append(buffer, &length, ", without an expiry");
     return length;
 }
 
@@ -66,8 +64,8 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
     for (unsigned i = 0; i < nodes; i++)
         if (!((voted | open) & node_set_of(i)))
             silent |= node_set_of(i);
-    append(buffer, ERROR_TEXT_BYTES, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted),
-           nodes, quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
+    append(buffer, &length, "%u of %u nodes voted, %u %s needed", node_set_count(voted), nodes,
+           quorum_of(nodes), quorum_of(nodes) == 1 ? "is" : "are");
     for (unsigned i = 0; i < nodes; i++) {
         if (!(silent & node_set_of(i)))
             continue;
@@ -75,9 +73,8 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
         silent &= ~same;
         for (unsigned j = i; j < nodes; j++)
             if (same & node_set_of(j))
-                append(buffer, ERROR_TEXT_BYTES, &length, "%s%s", j > i ? ", " : "; ",
-                       shard->config.node_names[j]);
-        append(buffer, ERROR_TEXT_BYTES, &length, ": %s", trouble_of(shard, i));
+                append(buffer, &length, "%s%s", j > i ? ", " : "; ", shard->config.node_names[j]);
+        append(buffer, &length, ": %s", trouble_of(shard, i));
     }
     return length;
 }
@@ -85,7 +82,7 @@ size_t error_text_no_quorum(const struct shard *shard, node_set voted, node_set 
 size_t error_text_ended(const struct shard *shard, node_set gone, char buffer[ERROR_TEXT_BYTES]) {
     size_t length = 0;
 
-    append(buffer, ERROR_TEXT_BYTES, &length, "the lease has ended: %u of %u nodes no longer have its key",
+    append(buffer, &length, "the lease has ended: %u of %u nodes no longer have its key",
            node_set_count(gone), shard->config.nodes);
     return length;
 }

@@ -18,9 +18,7 @@ enum {
 
 /* --- lines --- */
 
-static void put(struct resp_writer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void put(struct resp_writer *text, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void put(struct resp_writer *text, const char *format, ...) {
     char line[LINE_BYTES + LABEL_BYTES];
     va_list arguments;
 

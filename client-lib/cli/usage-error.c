@@ -63,9 +63,7 @@ static void print_if_ready(const char *line, size_t length) {
         (void) close(fd);
 }
 
-static void print_line(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
-
-static void print_line(const char *format, va_list arguments) {
+__attribute__((format(printf, 1, 0))) static void print_line(const char *format, va_list arguments) {
     static const char prefix[] = "redlock: ";
     char line[COMPLAINT_BYTES + sizeof(prefix)], *text = line + sizeof(prefix) - 1; /* with the newline */
 

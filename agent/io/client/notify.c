@@ -85,10 +85,8 @@ static void post(struct notify *notify, unsigned message, instant_ns now_ns) {
 /* --- the status --- */
 
 /* Appends. A text without room is cut between two words. */
-static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void append(char text[NOTIFY_STATUS_BYTES], const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void append(char text[NOTIFY_STATUS_BYTES], const char *format,
+                                                         ...) {
     size_t length = strlen(text);
     va_list arguments;
 
