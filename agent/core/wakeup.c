@@ -146,15 +146,6 @@ void wakeup_settle(struct wakeup *wakeup, instant_ns now_ns) {
 
 /* --- the nodes --- */
 
-static void lose_subscriptions(struct wakeup *wakeup, unsigned node, instant_ns now_ns) {
-    wakeup->connected &= (node_set) ~node_set_of(node);
-    for (uint32_t i = 0; i < wakeup->names.pool.touched; i++) {
-        struct name *name = pool_at(&wakeup->names.pool, i);
-        name->subscribed &= (node_set) ~node_set_of(node);
-    }
-    shard_unsubscribed(wakeup->shard, node, now_ns);
-}
-
 void wakeup_node_ready(struct wakeup *wakeup, unsigned node) {
     wakeup->ready |= node_set_of(node);
     if (wakeup->names.pool.taken > 0)
@@ -167,7 +158,7 @@ void wakeup_node_gone(struct wakeup *wakeup, unsigned node, instant_ns now_ns) {
         return;
     wakeup->open &= (node_set) ~node_set_of(node);
     wakeup->sink.close(wakeup->sink.userdata, node);
-    lose_subscriptions(wakeup, node, now_ns);
+    wakeup_disconnected(wakeup, node, now_ns);
 }
 
 void wakeup_connected(struct wakeup *wakeup, unsigned node) {
@@ -183,7 +174,12 @@ void wakeup_connected(struct wakeup *wakeup, unsigned node) {
 }
 
 void wakeup_disconnected(struct wakeup *wakeup, unsigned node, instant_ns now_ns) {
-    lose_subscriptions(wakeup, node, now_ns);
+    wakeup->connected &= (node_set) ~node_set_of(node);
+    for (uint32_t i = 0; i < wakeup->names.pool.touched; i++) {
+        struct name *name = pool_at(&wakeup->names.pool, i);
+        name->subscribed &= (node_set) ~node_set_of(node);
+    }
+    shard_unsubscribed(wakeup->shard, node, now_ns);
 }
 
 void wakeup_subscribed(struct wakeup *wakeup, unsigned node, const char *bytes, size_t length,
