@@ -306,11 +306,6 @@ static void subscribe_or_poll(struct keeper *keeper, unsigned node) {
         node_log_missing_rights(&keeper->log, node, rights->missing);
 }
 
-static void node_is_ready(struct keeper *keeper, unsigned node) {
-    batcher_node_ready(keeper->batcher, node);
-    subscribe_or_poll(keeper, node);
-}
-
 static void report_duplicate(struct keeper *keeper, unsigned node, unsigned other, instant_ns now_ns) {
     char reason[NODE_TROUBLE_BYTES];
     bool present = redis_state(keeper->nodes[other]) == REDIS_READY;
@@ -335,27 +330,20 @@ static void judge_twins(struct keeper *keeper, unsigned node, instant_ns now_ns)
 }
 
 static void on_node_state(void *userdata, struct redis *redis, enum redis_state state, const char *reason) {
+    static const enum node_state states[] = {[REDIS_CONNECTING] = NODE_STATE_CONNECTING,
+                                             [REDIS_PROBING] = NODE_STATE_PROBING,
+                                             [REDIS_UNFIT] = NODE_STATE_FAILED};
     struct keeper *keeper = userdata;
     unsigned node = redis_index(redis);
     instant_ns now_ns = clock_now_ns();
 
-    if (state == REDIS_READY)
-        node_is_ready(keeper, node);
-    else
-        subscriber_node_gone(keeper->subscriber, node);
-    switch (state) {
-    case REDIS_CONNECTING:
-        node_trust_gone(&keeper->shard, node, NODE_STATE_CONNECTING, reason, now_ns);
-        break;
-    case REDIS_PROBING:
-        node_trust_gone(&keeper->shard, node, NODE_STATE_PROBING, reason, now_ns);
-        break;
-    case REDIS_UNFIT:
-        node_trust_gone(&keeper->shard, node, NODE_STATE_FAILED, reason, now_ns);
-        break;
-    case REDIS_READY:
+    if (state == REDIS_READY) {
+        batcher_node_ready(keeper->batcher, node);
+        subscribe_or_poll(keeper, node);
         judge_twins(keeper, node, now_ns);
-        break;
+    } else {
+        subscriber_node_gone(keeper->subscriber, node);
+        node_trust_gone(&keeper->shard, node, states[state], reason, now_ns);
     }
 }
 
