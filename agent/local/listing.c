@@ -132,8 +132,7 @@ void listing_metrics(const struct call *call) {
     count(call, LISTING_METRICS);
 }
 
-void listing_counted(struct front_state *front, instant_ns now_ns) {
-    (void) now_ns;
+void listing_counted(struct front_state *front) {
     list_for_each_safe(node, &front->uncounted) {
         struct session *session = list_entry(node, struct session, listing_link);
         list_unlink(node);

@@ -18,7 +18,7 @@ void listing_metrics(const struct call *call);
 
 /* All keepers have reported their counters, or time is up: the waiting sessions get their listings, one in
  * each listing_turn(). */
-void listing_counted(struct front_state *front, instant_ns now_ns);
+void listing_counted(struct front_state *front);
 
 void listing_leases(const struct call *call);
 

@@ -188,7 +188,7 @@ static void on_survey(void *userdata) {
 static void step_counted(struct fuzz_input *input) {
     (void) input;
     if (world.surveyed)
-        listing_counted(&harness.front, harness.now_ns);
+        listing_counted(&harness.front);
     while (listing_due_ns(&harness.front, harness.now_ns) <= harness.now_ns)
         listing_turn(&harness.front, harness.now_ns);
     world.surveyed = false;

@@ -178,7 +178,7 @@ static void settle(struct sim_agent *agent) {
         restore_end(&agent->front.registry, front_now(agent));
     observe_tick(&agent->front, front_now(agent));
     if (agent->surveyed)
-        listing_counted(&agent->front, front_now(agent));
+        listing_counted(&agent->front);
     agent->surveyed = false;
     while (listing_due_ns(&agent->front, front_now(agent)) <= front_now(agent))
         listing_turn(&agent->front, front_now(agent));

@@ -132,7 +132,7 @@ instant_ns local_harness_cooldown_until_ns(const struct command *command) {
 void local_harness_counted(void) {
     instant_ns due_ns;
 
-    listing_counted(&harness.front, harness.now_ns);
+    listing_counted(&harness.front);
     while ((due_ns = listing_due_ns(&harness.front, harness.now_ns)) != INSTANT_NEVER) {
         harness.now_ns = instant_max(harness.now_ns, due_ns);
         listing_turn(&harness.front, harness.now_ns);

@@ -65,9 +65,9 @@ static const struct config *current_config(const struct front *front) {
 
 /* --- the keepers' messages --- */
 
-static void end_survey(struct front *front, instant_ns now_ns) {
+static void end_survey(struct front *front) {
     keeper_set_end_survey(&front->keepers);
-    listing_counted(&front->layer.state, now_ns);
+    listing_counted(&front->layer.state);
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
@@ -101,7 +101,7 @@ static void on_survey_reply(struct front *front, unsigned keeper, const struct k
     front->layer.state.keepers[keeper].timer_delays = survey.timer_delays;
     memcpy(front->layer.state.keepers[keeper].times, survey.figures, sizeof(survey.figures));
     if (keeper_set_survey_reply(&front->keepers, message->number))
-        end_survey(front, clock_now_ns());
+        end_survey(front);
 }
 
 static void on_message(struct front *front, unsigned keeper, const struct keeper_message *message,
@@ -296,7 +296,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata) {
     registry_tick(&front->layer.state.registry, now_ns);
     heap_trim_tick(&front->table.trim, now_ns);
     if (now_ns >= front->keepers.survey_until_ns)
-        end_survey(front, now_ns);
+        end_survey(front);
     if (now_ns >= front->start_ns)
         start_serving(front);
     if (now_ns >= notify_due_ns(&front->notify) &&
