@@ -111,17 +111,12 @@ static uint64_t left(const struct quota *quota, enum quota_kind kind, bool trust
     return quota->used[kind] < max ? max - quota->used[kind] : 0;
 }
 
-bool quota_may(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {
+bool quota_may(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {
     bool trusted = quota_is_trusted(quota, uid);
     uint64_t rest = left(quota, kind, trusted);
-    unsigned index = quota_index(quota, uid);
     uint64_t after = quota_find(quota, uid)->used[kind] + amount;
 
-    if (quota->max[kind] == QUOTA_UNLIMITED || trusted || (amount <= rest && after <= rest - amount))
-        return true;
-    quota->denied++;
-    quota->accounts[index].denied++;
-    return false;
+    return quota->max[kind] == QUOTA_UNLIMITED || trusted || (amount <= rest && after <= rest - amount);
 }
 
 uint8_t quota_charge(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount) {

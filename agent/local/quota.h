@@ -40,8 +40,7 @@ enum {
 struct quota_account {
     uid_t uid;
     uint64_t used[QUOTA_KINDS];
-    uint64_t denied; /* refusals since the account exists */
-    uint16_t next;   /* in its bucket, or of the free ones: index; 0: the last */
+    uint16_t next; /* in its bucket, or of the free ones: index; 0: the last */
     bool exists;
 };
 
@@ -54,7 +53,6 @@ struct quota_rule_use {
 struct quota {
     uint64_t max[QUOTA_KINDS];
     uint64_t used[QUOTA_KINDS]; /* by all users */
-    uint64_t denied;            /* refusals since the start */
     uid_t owner;                /* the agent's user */
     uint16_t buckets[QUOTA_ACCOUNTS], free, n_free;
     struct quota_account accounts[QUOTA_ACCOUNTS];
@@ -80,8 +78,8 @@ unsigned quota_index(const struct quota *quota, uid_t uid);
  * there only if users share it. */
 const struct quota_account *quota_at(const struct quota *quota, unsigned index);
 
-/* True if the user may take this much more; otherwise the refusal is counted. */
-bool quota_may(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount);
+/* True if the user may take this much more. */
+bool quota_may(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount);
 
 /* The user takes so much, whether it may or not. Returns the index of the account, for quota_refund(). */
 uint8_t quota_charge(struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount);
