@@ -25,10 +25,6 @@ bool registry_is_wanted(const struct registry *registry, const char *name, size_
 
 /* --- the sessions' requests --- */
 
-bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid) {
-    return admission_may_ask(registry, admission_requester_of(session), uid);
-}
-
 bool registry_is_full(const struct registry *registry) {
     return registry->requests.taken >= registry->limit;
 }

@@ -77,7 +77,7 @@ struct registry_sink {
     enum registry_reading (*grant_reading)(void *userdata, const struct request *request);
     /* Fresh random bytes, as good as the keepers'. NULL: no lease is handed off. */
     void (*secret)(void *userdata, uint8_t secret[SECRET_BYTES]);
-    /* The session may send requests again: see registry_may_ask(). May be NULL. */
+    /* The session may send requests again: see admission_may_ask(). May be NULL. */
     void (*ready)(void *userdata, struct session *session);
     void *userdata;
 };
@@ -179,10 +179,6 @@ void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_M
 
 /* The number of leases and waiting requests with a ttl above this one. */
 uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms);
-
-/* False: the session, or its user, has too many requests under way, and no request of any kind may be taken
- * from it. The sink's ready() follows. */
-bool registry_may_ask(struct registry *registry, struct session *session, uid_t uid);
 
 /* Puts the request into its queue. Its outcome may be delivered before the return, and the request may be
  * gone. */

@@ -100,7 +100,7 @@ static inline void session_proceed(struct session *session) {
  * nothing until the registry's sink reports `ready`. */
 static inline bool session_may_ask(struct session *session) {
     return list_is_empty(&session->query_link) &&
-           registry_may_ask(&session->front->registry, session, session->uid);
+           admission_may_ask(&session->front->registry, &session->requester, session->uid);
 }
 
 /* True if the client accepts pushes. */

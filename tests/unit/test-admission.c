@@ -263,10 +263,11 @@ static void test_reading(void) {
     unsigned asked = 0;
 
     begin();
-    for (; registry_may_ask(&front.registry, session_at(0), FLOODER); asked++)
+    for (; admission_may_ask(&front.registry, admission_requester_of(session_at(0)), FLOODER); asked++)
         (void) ask(0, FLOODER);
     is_int(asked, ASKING_SESSION_MAX, "a session is not read from when so many requests are on the way");
-    ok(registry_may_ask(&front.registry, session_at(1), FLOODER), "another session of the user is read");
+    ok(admission_may_ask(&front.registry, admission_requester_of(session_at(1)), FLOODER),
+       "another session of the user is read");
     for (unsigned i = 0; i < ASKING_SESSION_MAX / 2 - 1; i++)
         report(REPORT_CONTENDED);
     is_int(front.ready, 0, "the session is not read while more than half of its requests are under way");
@@ -275,10 +276,11 @@ static void test_reading(void) {
     for (unsigned session = 2; session < 6; session++)
         ask_often(session, FLOODER, ASKING_SESSION_MAX);
     ask_often(6, FLOODER, ASKING_SHARE - 1);
-    ok(!registry_may_ask(&front.registry, session_at(0), FLOODER) &&
-           registry_may_ask(&front.registry, session_at(6), FLOODER),
+    ok(!admission_may_ask(&front.registry, admission_requester_of(session_at(0)), FLOODER) &&
+           admission_may_ask(&front.registry, admission_requester_of(session_at(6)), FLOODER),
        "sessions with more than a share of a user with very many requests are not read");
-    ok(registry_may_ask(&front.registry, session_at(7), OTHER), "the sessions of another user are read");
+    ok(admission_may_ask(&front.registry, admission_requester_of(session_at(7)), OTHER),
+       "the sessions of another user are read");
 }
 
 /* Sessions and users at their limits have no turn. */
@@ -343,11 +345,13 @@ static void test_crowded_user(void) {
         ask_often(session, FLOODER, count);
         left -= count;
     }
-    ok(registry_may_ask(&front.registry, session_at(1), FLOODER),
+    ok(admission_may_ask(&front.registry, admission_requester_of(session_at(1)), FLOODER),
        "below the user's limit a session may ask");
     (void) ask(2, FLOODER);
-    ok(!registry_may_ask(&front.registry, session_at(1), FLOODER), "at the limit its share is all");
-    ok(registry_may_ask(&front.registry, session_at(0), FLOODER), "which others still have");
+    ok(!admission_may_ask(&front.registry, admission_requester_of(session_at(1)), FLOODER),
+       "at the limit its share is all");
+    ok(admission_may_ask(&front.registry, admission_requester_of(session_at(0)), FLOODER),
+       "which others still have");
 }
 
 int main(void) {
