@@ -10,20 +10,12 @@ void name_table_init(struct name_table *names, uint32_t count, void *memory, uin
     hash_table_init(&names->table, memory, sizeof(struct name_table_entry), count, buckets, texts);
 }
 
-void name_table_set_key(struct name_table *names, const uint64_t hash_key[2]) {
-    memcpy(names->hash_key, hash_key, sizeof(names->hash_key));
-}
-
 uint64_t name_table_hash(const struct name_table *names, const char *bytes, size_t length) {
     return hash_bytes(names->hash_key, bytes, length);
 }
 
 struct name_table_entry *name_table_find(const struct name_table *names, const char *bytes, size_t length) {
     return hash_table_find(&names->table, name_table_hash(names, bytes, length), bytes, length);
-}
-
-struct name_table_entry *name_table_find_hash(const struct name_table *names, uint64_t hash) {
-    return hash_table_find_hash(&names->table, hash);
 }
 
 struct name_table_entry *name_table_get(struct name_table *names, const char *bytes, size_t length) {

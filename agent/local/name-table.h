@@ -31,7 +31,6 @@ struct name_table {
 /* `memory` has room for `count` names, `buckets` for hash_table_buckets() indices; both are zeroed. */
 void name_table_init(struct name_table *names, uint32_t count, void *memory, uint32_t *buckets,
                      struct shared_string_pool *texts);
-void name_table_set_key(struct name_table *names, const uint64_t hash_key[2]);
 
 uint64_t name_table_hash(const struct name_table *names, const char *bytes, size_t length);
 
@@ -40,9 +39,6 @@ struct name_table_entry *name_table_get(struct name_table *names, const char *by
 
 /* The name, or NULL if no request of this host has it. */
 struct name_table_entry *name_table_find(const struct name_table *names, const char *bytes, size_t length);
-
-/* The same by the name's hash. */
-struct name_table_entry *name_table_find_hash(const struct name_table *names, uint64_t hash);
 
 /* Its queue is empty. */
 void name_table_free(struct name_table *names, struct name_table_entry *name);

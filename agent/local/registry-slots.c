@@ -66,12 +66,12 @@ void registry_init(struct registry *registry, const struct registry_sink *sink, 
         .sink = *sink,
         .requests_max = requests_max,
         .limit = limit,
+        .names.hash_key = {hash_key[0], hash_key[1]},
         .drops_at_once = REGISTRY_DROPS_AT_ONCE,
     };
     list_init(&registry->leaving);
     (void) lay_out(registry, requests_max, memory);
     admission_init(&registry->admission);
-    name_table_set_key(&registry->names, hash_key);
 }
 
 /* --- ids --- */

@@ -14,7 +14,7 @@ uint64_t registry_hash(const struct registry *registry, const char *name, size_t
 }
 
 const struct request *registry_holder(const struct registry *registry, uint64_t name_hash) {
-    const struct name_table_entry *name = name_table_find_hash(&registry->names, name_hash);
+    const struct name_table_entry *name = hash_table_find_hash(&registry->names.table, name_hash);
 
     return name ? wait_queue_holder(name) : NULL;
 }
