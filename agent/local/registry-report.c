@@ -43,7 +43,7 @@ static void note_wait(struct registry *registry, const struct request *request, 
  * the keeper has confirmed the release. */
 static void granted_too_late(struct registry *registry, struct request *request, instant_ns now_ns) {
     if (!request->try_once && !request_is_resume(request)) {
-        request_command_simple(registry, request, request->name->key.hash, COMMAND_RELEASE);
+        request_command_simple(registry, request, COMMAND_RELEASE);
         return;
     }
     request_deliver_failed(registry, request, "NOQUORUM",

@@ -310,7 +310,7 @@ void registry_abandon(struct registry *registry, struct request *request) {
     assert(request->state == REQUEST_HELD);
 
     request->abandoned = true;
-    request_command_simple(registry, request, request->name->key.hash,
+    request_command_simple(registry, request,
                            request->restore != RESTORE_NONE ? COMMAND_FORGET : COMMAND_ABANDON);
     restore_abandon(request);
 }

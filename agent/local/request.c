@@ -261,13 +261,12 @@ static uint64_t known_handle(struct registry *registry, struct request *request)
     return keeper_handle_of(&registry->handles, request->handle_slot);
 }
 
-void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
-                            enum command_kind kind) {
+void request_command_simple(struct registry *registry, struct request *request, enum command_kind kind) {
     const struct command command = {.kind = kind,
                                     .request = known_handle(registry, request),
                                     .unread = request->unread,
                                     .cooldown_until_ns = request->cooldown_until_ns};
-    registry->sink.command(registry->sink.userdata, hash, &command);
+    registry->sink.command(registry->sink.userdata, request->name->key.hash, &command);
 }
 
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,

@@ -221,8 +221,7 @@ void request_leave_page(struct request *request);
 /* --- to the keeper --- */
 
 /* A command without terms. */
-void request_command_simple(struct registry *registry, struct request *request, uint64_t hash,
-                            enum command_kind kind);
+void request_command_simple(struct registry *registry, struct request *request, enum command_kind kind);
 
 /* A command with terms, name and tail, which are written to `text`. */
 struct command request_command(struct registry *registry, struct request *request, enum command_kind kind,

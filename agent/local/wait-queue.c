@@ -127,7 +127,7 @@ void wait_queue_hand_back(struct registry *registry, struct request *request, en
     if (request->held_back)
         admission_leave(registry, request);
     request_leave_page(request);
-    request_command_simple(registry, request, request->name->key.hash, kind);
+    request_command_simple(registry, request, kind);
     if (request->state == REQUEST_HELD)
         note_end(registry, request);
     request_enter(registry, request, REQUEST_RELEASING);

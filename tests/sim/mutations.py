@@ -181,7 +181,7 @@ MUTATIONS = [
      "        admission->n_admitted--;\n        user->n_admitted--;\n        if (requester)\n",
      "        if (requester)\n"),
     ("the keeper does not get a waiter's withdrawal", "agent/local/wait-queue.c",
-     "    request_command_simple(registry, request, request->name->key.hash, kind);\n", ""),
+     "    request_command_simple(registry, request, kind);\n", ""),
     ("a quarantine takes half its time", "agent/core/validity.h",
      "return (int64_t) ttl_ms * NS_PER_MS + QUARANTINE_MARGIN_MS * NS_PER_MS + validity_drift_ns(ttl_ms);",
      "return (int64_t) ttl_ms * NS_PER_MS / 2;"),
