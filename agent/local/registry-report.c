@@ -135,13 +135,6 @@ static bool is_outdated(const struct request *request, const struct report *repo
            report->deadline_ns < request->hold_until_ns;
 }
 
-static void at_risk(struct registry *registry, struct request *request, const struct report *report,
-                    instant_ns now_ns) {
-    if (is_outdated(request, report))
-        return;
-    request_set_risk(registry, request, report->reason, &report->trace, now_ns);
-}
-
 void registry_report_extensions(struct registry *registry, const struct extension *extensions,
                                 uint32_t count, instant_ns now_ns) {
     enum { AHEAD = 6 }; /* extensions between the prefetch of a request and its use */
@@ -274,7 +267,8 @@ static void take_report(struct registry *registry, struct request *request, cons
         extended(registry, request, report->deadline_ns, now_ns);
         break;
     case REPORT_AT_RISK:
-        at_risk(registry, request, report, now_ns);
+        if (!is_outdated(request, report))
+            request_set_risk(registry, request, report->reason, &report->trace, now_ns);
         break;
     case REPORT_LOST:
         lost(registry, request, report, now_ns);
