@@ -32,7 +32,7 @@ static int take_line(struct parse *parse, size_t longest, const char **ret_text,
     return 1;
 }
 
-static bool parse_integer(const char *text, size_t length, int64_t *ret) {
+bool resp_integer(const char *text, size_t length, int64_t *ret) {
     bool sign = length > 0 && (text[0] == '-' || text[0] == '+');
     int64_t value = 0;
 
@@ -58,7 +58,7 @@ static int take_number(struct parse *parse, int64_t *ret) {
         return RESP_MALFORMED;
     if (outcome <= 0)
         return outcome;
-    return parse_integer(text, length, ret) ? 1 : RESP_MALFORMED;
+    return resp_integer(text, length, ret) ? 1 : RESP_MALFORMED;
 }
 
 /* A string with its length in front. */

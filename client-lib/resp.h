@@ -53,6 +53,9 @@ enum {
 long resp_parse(const char *buffer, size_t length, const struct resp_limits *limits,
                 struct resp_token *tokens, size_t *ret_tokens);
 
+/* Parses a decimal integer, with a sign or without. */
+bool resp_integer(const char *text, size_t length, int64_t *ret);
+
 /* Parses one request: an array of bulk strings, or a line of words without quoting, of at most
  * bulk_bytes_max. `tokens` gets the items only, without a token for the array; none for an empty line or
  * array. Returns like resp_parse(). */

@@ -19,21 +19,10 @@ bool argument_is(const struct resp_token *token, const char *word) {
 }
 
 bool argument_integer(const struct resp_token *token, int64_t low, int64_t high, int64_t *ret) {
-    bool negative = token->length > 0 && token->text[0] == '-';
-    int64_t value = 0;
+    int64_t value;
 
-    if (token->length == (size_t) negative || token->length > 19)
-        return false;
-    for (size_t i = negative; i < token->length; i++) {
-        char c = token->text[i];
-        if (c < '0' || c > '9' || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_sub_overflow(value, c - '0', &value))
-            return false;
-    }
-    /* The sum is negative: INT64_MIN has no positive counterpart. */
-    if (!negative && __builtin_sub_overflow(0, value, &value))
-        return false;
-    if (value < low || value > high)
+    if (token->length == 0 || token->length > 19 || token->text[0] == '+' ||
+        !resp_integer(token->text, token->length, &value) || value < low || value > high)
         return false;
     *ret = value;
     return true;
