@@ -27,10 +27,6 @@ void front_state_init(struct front_state *front, const struct policy *policy,
     }
 }
 
-void front_state_cools(struct front_state *front, const struct request *request) {
-    cooling_begin(&front->cooling, request, registry_id(&front->registry, request));
-}
-
 void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,
                              instant_ns now_ns) {
     assert(keeper < front->identity.n_keepers && report->node < front->identity.n_nodes);

@@ -106,14 +106,11 @@ struct front_state {
     char *reply; /* the caller's REPLY_BYTES_MAX bytes, in which replies are composed */
 };
 
-/* The caller initialises `registry`, with outcome_deliver(), observe_hint() and front_state_cools() as its
- * sink, `observers`, `cooling` and `history`. */
+/* The caller initialises `registry`, with outcome_deliver() and observe_hint() as its sink, `observers`,
+ * `cooling` and `history`. */
 void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns);
-
-/* The registry's sink: the request's lease has ended, and its name cools. */
-void front_state_cools(struct front_state *front, const struct request *request);
 
 /* A keeper's report on a node. */
 void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,

@@ -47,6 +47,7 @@
 #include "local/quota.h"
 #include "local/request.h"
 
+struct cooling_table;
 struct history;
 struct ledger;
 struct session;
@@ -71,8 +72,6 @@ struct registry_sink {
     /* The holder of this name on this host has changed; its keeper knows, or has the command. May be NULL.
      */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
-    /* The request's lease has ended, and its name stays taken until `cooldown_until_ns`. May be NULL. */
-    void (*cools)(void *userdata, const struct request *request);
     /* Whether the client has read the output up to `tenure.grant_end`. NULL: always. */
     enum registry_reading (*grant_reading)(void *userdata, const struct request *request);
     /* Fresh random bytes, as good as the keepers'. NULL: no lease is handed off. */
@@ -104,6 +103,7 @@ struct registry {
     struct histogram waits;        /* and of grants after another holder or attempt */
     struct latest_grants latest;
     struct history *history;            /* NULL: none is kept */
+    struct cooling_table *cooling;      /* the same */
     struct ledger *ledger;              /* NULL: no next process goes on with the sessions */
     bool restoring;                     /* until restore_end() */
     uint32_t searched_ttl_ms_max;       /* a restored lease with a longer ttl is not searched for */

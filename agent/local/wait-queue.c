@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "local/cooling.h"
 #include "local/rejection.h"
 #include "local/request.h"
 
@@ -119,8 +120,8 @@ static void leave(struct registry *registry, struct request *request) {
 /* A held lease ends; its request is still in the queue. */
 static void note_end(struct registry *registry, const struct request *request) {
     request_note_holder(registry, request->name);
-    if (request->cooldown_until_ns != 0 && registry->sink.cools)
-        registry->sink.cools(registry->sink.userdata, request);
+    if (request->cooldown_until_ns != 0 && registry->cooling)
+        cooling_begin(registry->cooling, request, registry_id(registry, request));
 }
 
 void wait_queue_hand_back(struct registry *registry, struct request *request, enum command_kind kind) {

@@ -102,11 +102,6 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
     observe_hint(&agent->front, name_hash, name, length);
 }
 
-static void on_cools(void *userdata, const struct request *request) {
-    struct sim_agent *agent = userdata;
-    front_state_cools(&agent->front, request);
-}
-
 static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
     return client_has_read(client_session_client(client_session_from(request->session))) ? GRANT_READ
@@ -378,7 +373,6 @@ void front_start(struct sim_agent *agent) {
     const struct registry_sink sink = {.command = on_command,
                                        .outcome = on_outcome,
                                        .changed = on_changed,
-                                       .cools = on_cools,
                                        .grant_reading = on_grant_reading,
                                        .secret = on_secret,
                                        .userdata = agent};
@@ -412,6 +406,7 @@ void front_start(struct sim_agent *agent) {
     registry_begin_ids(&agent->front.registry, front_now(agent));
     observe_init(&agent->front.observers, hash_key[0], agent->observe_memory);
     cooling_init(&agent->front.cooling, agent->cooling_memory);
+    agent->front.registry.cooling = &agent->front.cooling;
     front_state_init(&agent->front, &agent->policy, &identity, &front_sink, reply, front_now(agent));
     rules_apply(agent);
     restart_begin(agent);

@@ -48,10 +48,6 @@ static void on_outcome(void *userdata, struct request *request, const struct req
     outcome_deliver(request, outcome, now_ns);
 }
 
-static void on_cools(void *userdata, const struct request *request) {
-    front_state_cools(userdata, request);
-}
-
 static void *reserve(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert(memory != MAP_FAILED);
@@ -81,7 +77,6 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     harness.now_ns = 1000 * NS_PER_S;
     sink.write = on_write;
     registry_sink.outcome = on_outcome;
-    registry_sink.cools = on_cools;
     registry_sink.userdata = &harness.front;
     registry_bytes = registry_memory_bytes(setup->requests_max);
     registry_memory = reserve(registry_bytes);
@@ -94,6 +89,7 @@ void local_harness_begin(const struct local_harness_setup *setup) {
     cooling_init(&harness.front.cooling, cooling_memory);
     history_init(&harness.front.history, history_memory);
     harness.front.registry.history = &harness.front.history;
+    harness.front.registry.cooling = &harness.front.cooling;
     front_state_init(&harness.front, &policy, &setup->identity, &sink, reply_buffer, harness.now_ns);
     assert(setup->sessions <= SESSIONS_MAX);
     for (unsigned i = 0; i < setup->sessions; i++)

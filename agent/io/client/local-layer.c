@@ -83,11 +83,6 @@ static void on_changed(void *userdata, uint64_t name_hash, const char *name, siz
     observe_hint(&layer->state, name_hash, name, length);
 }
 
-static void on_cools(void *userdata, const struct request *request) {
-    struct local_layer *layer = userdata;
-    front_state_cools(&layer->state, request);
-}
-
 static enum registry_reading on_grant_reading(void *userdata, const struct request *request) {
     (void) userdata;
     return conn_output_reading(request->session, request->tenure.grant_end);
@@ -174,7 +169,6 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
                                                 .outcome = on_outcome,
                                                 .lost = on_lost,
                                                 .changed = on_changed,
-                                                .cools = on_cools,
                                                 .grant_reading = on_grant_reading,
                                                 .secret = on_secret,
                                                 .ready = on_ready,
@@ -204,6 +198,7 @@ int local_layer_init(struct local_layer *layer, const struct config *config, con
     cooling_init(&layer->state.cooling, layer->cooling_memory);
     history_init(&layer->state.history, layer->history_memory);
     layer->state.registry.history = &layer->state.history;
+    layer->state.registry.cooling = &layer->state.cooling;
     front_state_init(&layer->state, &policy, &identity, &sink, layer->reply, now_ns);
     local_layer_set_policy(layer, config);
     return 0;
