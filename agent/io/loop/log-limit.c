@@ -32,16 +32,6 @@ bool log_limit_take(struct log_limit *limit, instant_ns now_ns) {
     return true;
 }
 
-void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...) {
-    va_list arguments;
-
-    if (!log_limit_take(limit, now_ns))
-        return;
-    va_start(arguments, format);
-    log_event_list(limit->level, NULL, format, arguments);
-    va_end(arguments);
-}
-
 void log_limit_event(struct log_limit *limit, instant_ns now_ns, const struct log_fields *fields,
                      const char *format, ...) {
     va_list arguments;

@@ -21,10 +21,9 @@ struct log_limit {
 bool log_limit_take(struct log_limit *limit, instant_ns now_ns);
 
 /* Writes the line, or counts it. */
-void log_limit_write(struct log_limit *limit, instant_ns now_ns, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 void log_limit_event(struct log_limit *limit, instant_ns now_ns, const struct log_fields *fields,
                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define log_limit_write(limit, now_ns, ...) log_limit_event((limit), (now_ns), NULL, __VA_ARGS__)
 
 /* Writes the count when the window has ended. When to call next; INSTANT_NEVER: no line is suppressed. */
 instant_ns log_limit_settle(struct log_limit *limit, instant_ns now_ns);

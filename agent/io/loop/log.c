@@ -222,14 +222,6 @@ void log_event_list(enum log_level level, const struct log_fields *fields, const
     errno = saved_errno;
 }
 
-void log_write(enum log_level level, const char *format, ...) {
-    va_list arguments;
-
-    va_start(arguments, format);
-    log_event_list(level, NULL, format, arguments);
-    va_end(arguments);
-}
-
 void log_event(enum log_level level, const struct log_fields *fields, const char *format, ...) {
     va_list arguments;
 

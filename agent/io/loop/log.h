@@ -57,12 +57,12 @@ struct log_fields {
  * stream, and the journal can be reached. */
 void log_open(void);
 
-void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_event(enum log_level level, const struct log_fields *fields, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void log_event_list(enum log_level level, const struct log_fields *fields, const char *format,
                     va_list arguments) __attribute__((format(printf, 3, 0)));
 
+#define log_write(level, ...) log_event((level), NULL, __VA_ARGS__)
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
