@@ -1,12 +1,13 @@
 #include "io/loop/usdt.h"
 
+#include <string.h>
+
+#include "core/limits.h"
+
 #ifdef REDLOCK_USDT
 
 #define _SDT_HAS_SEMAPHORES 1
-#include <string.h>
 #include <sys/sdt.h>
-
-#include "core/limits.h"
 
 /* A tracer counts these up. The names are those that sys/sdt.h expects. */
 #define COUNTER(probe)                                                                               \
@@ -15,6 +16,19 @@
     static bool probe##_is_traced(void) {                                                            \
         return __builtin_expect(*(volatile unsigned short *) &redlockd_##probe##_semaphore != 0, 0); \
     }
+
+#else
+
+#define COUNTER(probe)                    \
+    static bool probe##_is_traced(void) { \
+        return false;                     \
+    }
+#define DTRACE_PROBE4(provider, probe, name, length, token, us) \
+    ((void) (name), (void) (length), (void) (token), (void) (us))
+#define DTRACE_PROBE5(provider, probe, name, length, token, us, reason) \
+    (DTRACE_PROBE4(provider, probe, name, length, token, us), (void) (reason))
+
+#endif
 
 COUNTER(grant)
 COUNTER(handoff)
@@ -55,27 +69,3 @@ void usdt_extend(const char *name, size_t length, int64_t token, int64_t us) {
     if (extend_is_traced())
         DTRACE_PROBE4(redlockd, extend, as_text(name, length), length, token, us);
 }
-
-#else
-
-void usdt_grant(const char *name, size_t length, int64_t token, int64_t us) {
-    (void) name, (void) length, (void) token, (void) us;
-}
-
-void usdt_handoff(const char *name, size_t length, int64_t token, int64_t us) {
-    (void) name, (void) length, (void) token, (void) us;
-}
-
-void usdt_loss(const char *name, size_t length, int64_t token, int64_t us, const char *reason) {
-    (void) name, (void) length, (void) token, (void) us, (void) reason;
-}
-
-bool usdt_extend_is_traced(void) {
-    return false;
-}
-
-void usdt_extend(const char *name, size_t length, int64_t token, int64_t us) {
-    (void) name, (void) length, (void) token, (void) us;
-}
-
-#endif
