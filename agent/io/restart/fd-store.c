@@ -180,15 +180,13 @@ int fd_store_put_ledger(uint64_t sequence, int fd) {
     return r > 0 ? 0 : r < 0 ? r : -ENOTCONN;
 }
 
-int fd_store_drop_ledger(uint64_t sequence) {
-    int r = sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" FD_STORE_LEDGER "%016" PRIx64, sequence);
-    return r > 0 ? 0 : r < 0 ? r : -ENOTCONN;
+void fd_store_drop_ledger(uint64_t sequence) {
+    (void) sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" FD_STORE_LEDGER "%016" PRIx64, sequence);
 }
 
-int fd_store_drop_inherited(const struct fd_store_session *session) {
+void fd_store_drop_inherited(const struct fd_store_session *session) {
     char name[NAME_BYTES];
 
     format_name(session, name);
-    int r = sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    return r > 0 ? 0 : r < 0 ? r : -ENOTCONN;
+    (void) sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }

@@ -76,7 +76,7 @@ bool fd_store_is_dropping(const struct fd_store *store, uint64_t id);
 instant_ns fd_store_settle(struct fd_store *store, instant_ns now_ns);
 
 /* The same for a ledger, by its sequence number, and for a session that no process continues. These wait for
- * the manager: only for the agent's start. 0 or a negative errno. */
-int fd_store_put_ledger(uint64_t sequence, int fd);
-int fd_store_drop_ledger(uint64_t sequence);
-int fd_store_drop_inherited(const struct fd_store_session *session);
+ * the manager: only for the agent's start. */
+int fd_store_put_ledger(uint64_t sequence, int fd); /* 0 or a negative errno */
+void fd_store_drop_ledger(uint64_t sequence);
+void fd_store_drop_inherited(const struct fd_store_session *session);

@@ -115,12 +115,12 @@ int inherited_fds_take(struct inherited_fds *ret) {
 
 void inherited_fds_drop_ledgers(const struct inherited_fds *inherited) {
     for (size_t i = 0; i < inherited->n_ledgers; i++)
-        (void) fd_store_drop_ledger(inherited->ledgers[i].sequence);
+        fd_store_drop_ledger(inherited->ledgers[i].sequence);
 }
 
 void inherited_fds_drop(const struct inherited_fds *inherited) {
     for (size_t i = 0; i < inherited->n_sessions; i++)
-        (void) fd_store_drop_inherited(&inherited->sessions[i].stored);
+        fd_store_drop_inherited(&inherited->sessions[i].stored);
     inherited_fds_drop_ledgers(inherited);
 }
 
