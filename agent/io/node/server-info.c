@@ -125,22 +125,17 @@ bool server_info_of_file(const struct server_info *info) {
     return info->fsync_always && !info->aof_rewritten && (info->aof_enabled || loads_file);
 }
 
-bool server_info_appends(const char *const texts[], size_t n) {
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        if (strcmp(texts[i], "appendonly") == 0)
-            return strcmp(texts[i + 1], "yes") == 0;
-    }
+static bool is_set(const char *const texts[], size_t n, const char *option, const char *value) {
+    for (size_t i = 0; i + 1 < n; i += 2)
+        if (strcmp(texts[i], option) == 0)
+            return strcmp(texts[i + 1], value) == 0;
     return false;
 }
 
-bool server_info_fsync_always(const char *const texts[], size_t n) {
-    bool always = false, rewriting = false;
+bool server_info_appends(const char *const texts[], size_t n) {
+    return is_set(texts, n, "appendonly", "yes");
+}
 
-    for (size_t i = 0; i + 1 < n; i += 2) {
-        if (strcmp(texts[i], "appendfsync") == 0)
-            always = strcmp(texts[i + 1], "always") == 0;
-        if (strcmp(texts[i], "no-appendfsync-on-rewrite") == 0)
-            rewriting = strcmp(texts[i + 1], "no") == 0;
-    }
-    return always && rewriting;
+bool server_info_fsync_always(const char *const texts[], size_t n) {
+    return is_set(texts, n, "appendfsync", "always") && is_set(texts, n, "no-appendfsync-on-rewrite", "no");
 }
