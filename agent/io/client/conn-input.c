@@ -19,15 +19,11 @@ enum { LOG_ROOM_BYTES_MIN = 256 };
 
 static_assert((int) CONN_SCRATCH_BYTES == (int) LEDGER_SCRATCH_BYTES, "recv(2) uses either of them");
 
-static void drop_input(struct conn *conn) {
+void conn_input_deinit(struct conn *conn) {
     heap_trim_note(&conn->table->trim, conn->input_length);
     secret_memory_free(conn->input, conn->input_length);
     conn->input = NULL;
     conn->input_used = conn->input_length = 0;
-}
-
-void conn_input_deinit(struct conn *conn) {
-    drop_input(conn);
 }
 
 int conn_input_keep(struct conn *conn, const char *bytes, size_t length) {
@@ -44,7 +40,7 @@ int conn_input_keep(struct conn *conn, const char *bytes, size_t length) {
 
 static void drop_parsed_input(struct conn *conn) {
     if (conn->input_used == conn->input_length) {
-        drop_input(conn);
+        conn_input_deinit(conn);
         return;
     }
     size_t left = conn->input_length - conn->input_used;
