@@ -82,9 +82,7 @@ int listener_remove_stale(const char *path) {
 int listener_set_access(const char *path, mode_t mode, gid_t group) {
     if (group != (gid_t) -1 && lchown(path, (uid_t) -1, group) < 0)
         return -errno;
-    if (chmod(path, mode) < 0)
-        return -errno;
-    return 0;
+    return chmod(path, mode) < 0 ? -errno : 0;
 }
 
 /* Creates the socket's directory as RuntimeDirectory= of systemd does. One level: a longer missing path is
