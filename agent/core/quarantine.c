@@ -137,8 +137,7 @@ bool quarantine_wants(const struct shard *shard, unsigned index) {
         return false;
     for (unsigned i = 0; i < shard->config.nodes; i++) {
         const struct node *node = &shard->nodes[i];
-        if (i != index && node->trust == NODE_QUARANTINED && node->marked_ns != INSTANT_NEVER &&
-            asked->read_ns < node->marked_ns)
+        if (i != index && node_is_quarantined(node) && asked->read_ns < node->marked_ns)
             return true;
     }
     return false;
