@@ -1,7 +1,5 @@
 #include "agent-clock.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 void agent_clock_init(struct agent_clock *clock) {
     clock->low_ns = INT64_MIN;
     clock->high_ns = INT64_MAX;

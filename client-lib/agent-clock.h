@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
 /* This process's clock minus the agent's. */
 struct agent_clock {
     int64_t low_ns, high_ns;

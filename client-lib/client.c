@@ -11,8 +11,6 @@
 #include "request.h"
 #include "value.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 enum { BULK_BYTES_MAX = 256 * 1024 /* METRICS has up to 224 KiB */ };
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
 /* At most, beside the items themselves; and with the items "RELEASE" and the longest id. */

@@ -13,8 +13,6 @@
 #include "deadline-view.h"
 #include "redlock.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define NS_PER_MS INT64_C(1000000)
 #define ANSWER_TIMEOUT_MS_MAX (INT64_C(1) << 40) /* 34 years: fits int64_t in ns */
 
 /* A client must read a grant within two seconds, also while it opens another connection. */

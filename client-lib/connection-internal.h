@@ -11,6 +11,8 @@
 #include "deadline-view.h"
 #include "spin-wait.h"
 
+#define EXPORT __attribute__((visibility("default")))
+
 enum { RETRY_MS_MIN = 10 }; /* between attempts to reconnect */
 
 struct redlock {

@@ -17,9 +17,6 @@
 #include "connection-internal.h"
 #include "deadline-view.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
-
 enum {
     READ_BYTES = 4096,
     RETRY_MS_MAX = 200,

@@ -11,8 +11,6 @@
 #include "redlock.h"
 #include "sized.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 EXPORT int redlock_set_callbacks(struct redlock *connection, const struct redlock_callbacks *callbacks,
                                  void *userdata) {
     struct redlock_callbacks taken = {.size = sizeof(taken)};

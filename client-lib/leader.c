@@ -8,8 +8,6 @@
 #include "request.h"
 #include "sized.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 static int check_name(struct redlock *connection, const char *name) {
     const char *text;
 

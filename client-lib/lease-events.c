@@ -7,7 +7,6 @@
 #include "lease.h"
 #include "value.h"
 
-#define NS_PER_MS INT64_C(1000000)
 #define DURATION_MS_MAX (INT64_C(1) << 40) /* fits int64_t in ns */
 
 enum { RESUME_RETRY_MS = 50 };

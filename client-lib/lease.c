@@ -6,8 +6,6 @@
 
 #include "deadline-view.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 struct redlock_lease *lease_new(struct client *client, const char *name,
                                 const struct redlock_options *options, int64_t now_ns) {
     size_t length = strlen(name);

@@ -5,8 +5,6 @@
 
 #include "value.h"
 
-#define NS_PER_MS INT64_C(1000000)
-
 enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32 };
 
 struct observe_name {

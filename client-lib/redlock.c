@@ -13,9 +13,6 @@
 #include "request.h"
 #include "spin-wait.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define NS_PER_MS INT64_C(1000000)
-
 static int request(struct redlock *connection, const char *name, const struct redlock_options *given,
                    struct client_reply *reply, struct redlock_options *options, struct redlock_lease **ret) {
     const char *text;

@@ -15,9 +15,6 @@
 
 #include "cli.h"
 
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_S INT64_C(1000000000)
-
 enum {
     AGAIN_MS = 5,          /* between two passes */
     ORPHAN_MS = 10 * 1000, /* after the parent's end: how long the guard tries to kill */
