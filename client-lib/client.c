@@ -489,29 +489,21 @@ void client_tick(struct client *client, int64_t now_ns) {
         lease_events_tick(client, lease);
 }
 
-static int64_t earlier(int64_t a_ns, int64_t b_ns) {
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 /* When client_fail_timed_out() is due while there is no agent. */
 static int64_t fail_due_ns(const struct client *client) {
     int64_t due_ns = INT64_MAX;
 
     for (const struct redlock_lease *lease = client->gone ? client->leases : NULL; lease;
          lease = lease->next)
-        if (kept_until_ns(lease) < due_ns)
-            due_ns = kept_until_ns(lease);
+        due_ns = client_earlier_ns(due_ns, kept_until_ns(lease));
     return due_ns;
 }
 
 int64_t client_due_ns(const struct client *client) {
-    int64_t due_ns = earlier(observe_due_ns(client), fail_due_ns(client));
+    int64_t due_ns = client_earlier_ns(observe_due_ns(client), fail_due_ns(client));
 
-    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t lease_due_ns = lease_events_due_ns(client, lease);
-        if (lease_due_ns < due_ns)
-            due_ns = lease_due_ns;
-    }
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        due_ns = client_earlier_ns(due_ns, lease_events_due_ns(client, lease));
     return due_ns;
 }
 
@@ -529,16 +521,12 @@ void client_end_overdue(struct client *client, int64_t now_ns) {
 }
 
 struct client_dues client_dues(const struct client *client) {
-    struct client_dues dues = {.resume_ns = earlier(observe_due_ns(client), fail_due_ns(client)),
+    struct client_dues dues = {.resume_ns = client_earlier_ns(observe_due_ns(client), fail_due_ns(client)),
                                .deadline_ns = INT64_MAX};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
-        int64_t resume_ns = lease_events_resume_due_ns(lease),
-                deadline_ns = lease_events_deadline_ns(client, lease);
-        if (resume_ns < dues.resume_ns)
-            dues.resume_ns = resume_ns;
-        if (deadline_ns < dues.deadline_ns)
-            dues.deadline_ns = deadline_ns;
+        dues.resume_ns = client_earlier_ns(dues.resume_ns, lease_events_resume_due_ns(lease));
+        dues.deadline_ns = client_earlier_ns(dues.deadline_ns, lease_events_deadline_ns(client, lease));
     }
     return dues;
 }

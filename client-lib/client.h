@@ -160,3 +160,7 @@ struct client_dues {
                             now */
 };
 struct client_dues client_dues(const struct client *client);
+
+static inline int64_t client_earlier_ns(int64_t a_ns, int64_t b_ns) {
+    return a_ns < b_ns ? a_ns : b_ns;
+}

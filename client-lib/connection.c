@@ -71,10 +71,10 @@ static void rearm(struct redlock *connection) {
         return;
     int64_t due_ns = client_due_ns(client);
     uint32_t events = wanted_events(connection);
-    if (client->gone && !client->over && connection->retry_ns < due_ns)
-        due_ns = connection->retry_ns;
-    if (connection->shortage_until_ns != 0 && connection->shortage_until_ns < due_ns)
-        due_ns = connection->shortage_until_ns;
+    if (client->gone && !client->over)
+        due_ns = client_earlier_ns(due_ns, connection->retry_ns);
+    if (connection->shortage_until_ns != 0)
+        due_ns = client_earlier_ns(due_ns, connection->shortage_until_ns);
     if (due_ns < connection->timer_ns) {
         const struct itimerspec at = {
             .it_value = {.tv_sec = due_ns / NS_PER_S, .tv_nsec = due_ns % NS_PER_S}};
@@ -401,10 +401,10 @@ int connection_run_until(struct redlock *connection, const bool *what, bool want
         }
         if (at_ns >= until_ns)
             return client->gone ? REDLOCK_AGENT_AWAY : REDLOCK_NO_ANSWER;
-        int64_t due_ns = dues.deadline_ns < dues.resume_ns ? dues.deadline_ns : dues.resume_ns;
-        if (client->gone && connection->retry_ns < due_ns)
-            due_ns = connection->retry_ns;
-        wait_for_socket(connection, at_ns, due_ns < until_ns ? due_ns : until_ns);
+        int64_t due_ns = client_earlier_ns(client_earlier_ns(dues.deadline_ns, dues.resume_ns), until_ns);
+        if (client->gone)
+            due_ns = client_earlier_ns(due_ns, connection->retry_ns);
+        wait_for_socket(connection, at_ns, due_ns);
     }
     return connection_forked(connection);
 }

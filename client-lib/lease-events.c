@@ -403,19 +403,15 @@ void lease_events_tick(struct client *client, struct redlock_lease *lease) {
             client_request_id(client, KIND_CHECK, "CHECK", lease, NULL, now_ns) == REDLOCK_OK;
 }
 
-static int64_t earlier(int64_t a_ns, int64_t b_ns) {
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 int64_t lease_events_due_ns(const struct client *client, const struct redlock_lease *lease) {
-    int64_t due_ns = earlier(lease->deadline_ns, away_due_ns(lease));
+    int64_t due_ns = client_earlier_ns(lease->deadline_ns, away_due_ns(lease));
 
     if (lease->state != LEASE_HELD || lease->orphan)
         return outcome_due_ns(client, lease);
     if (lease->resuming && !client->gone)
-        due_ns = earlier(due_ns, lease->resume_ns);
+        due_ns = client_earlier_ns(due_ns, lease->resume_ns);
     if (!lease->resuming && !lease->check_under_way && !client->gone)
-        due_ns = earlier(due_ns, lease->refresh_ns);
+        due_ns = client_earlier_ns(due_ns, lease->refresh_ns);
     return due_ns;
 }
 
@@ -435,7 +431,7 @@ void lease_events_tick_resuming(struct client *client, struct redlock_lease *lea
 int64_t lease_events_resume_due_ns(const struct redlock_lease *lease) {
     if (!lease->resuming || lease->orphan)
         return INT64_MAX;
-    return earlier(earlier(lease->deadline_ns, lease->resume_ns), away_due_ns(lease));
+    return client_earlier_ns(client_earlier_ns(lease->deadline_ns, lease->resume_ns), away_due_ns(lease));
 }
 
 void lease_events_end_overdue(struct client *client, struct redlock_lease *lease) {
