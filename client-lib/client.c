@@ -59,19 +59,20 @@ void client_note(struct client *client, const char *format, ...) {
 
 /* --- requests --- */
 
-static char *output_room(struct client *client, size_t wanted) {
-    size_t room = client->output_room ? client->output_room : OUTPUT_BYTES_MIN;
+/* Space for `wanted` more bytes behind `length` ones, as far as `max` allows; or NULL. */
+static char *room_behind(char **buffer, size_t *size, size_t length, size_t wanted, size_t min, size_t max) {
+    size_t room = *size ? *size : min;
 
-    if (client->output_room - client->output_length >= wanted)
-        return client->output + client->output_length;
-    while (room - client->output_length < wanted)
+    if (*size - length >= wanted)
+        return *buffer + length;
+    while (room - length < wanted)
         room *= 2;
-    char *larger = realloc(client->output, room);
+    char *larger = room > max ? NULL : realloc(*buffer, room);
     if (!larger)
         return NULL;
-    client->output = larger;
-    client->output_room = room;
-    return larger + client->output_length;
+    *buffer = larger;
+    *size = room;
+    return larger + length;
 }
 
 /* Space for `wanted` more pending requests. A ring that grows begins at index 0 again. */
@@ -116,7 +117,8 @@ int client_request(struct client *client, enum client_kind kind, const struct re
         ask_for_page(client, now_ns);
     for (size_t i = 0; i < n_items; i++)
         wanted += items[i].length + ITEM_BYTES;
-    char *room = output_room(client, wanted + releases * RELEASE_BYTES);
+    char *room = room_behind(&client->output, &client->output_room, client->output_length,
+                             wanted + releases * RELEASE_BYTES, OUTPUT_BYTES_MIN, SIZE_MAX);
     if (!room || !pending_room(client, 1 + releases))
         return REDLOCK_NO_MEMORY;
     struct resp_writer writer = {.buffer = room, .size = wanted};
@@ -316,20 +318,8 @@ static void take_push(struct client *client, const struct resp_token *tokens, si
 /* --- input --- */
 
 char *client_input_room(struct client *client, size_t wanted) {
-    size_t room = client->input_room ? client->input_room : INPUT_BYTES_MIN;
-
-    if (client->input_room - client->input_length >= wanted)
-        return client->input + client->input_length;
-    while (room - client->input_length < wanted)
-        room *= 2;
-    if (room > CLIENT_INPUT_BYTES_MAX)
-        return NULL;
-    char *larger = realloc(client->input, room);
-    if (!larger)
-        return NULL;
-    client->input = larger;
-    client->input_room = room;
-    return larger + client->input_length;
+    return room_behind(&client->input, &client->input_room, client->input_length, wanted, INPUT_BYTES_MIN,
+                       CLIENT_INPUT_BYTES_MAX);
 }
 
 int client_received(struct client *client, size_t length, int64_t now_ns) {
