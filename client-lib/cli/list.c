@@ -45,71 +45,7 @@ static int list_end(struct list *list, int status) {
     return status;
 }
 
-/* --- tokens --- */
-
-static void print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    (void) userdata;
-    (void) n_tokens;
-    (void) json_value(stdout, tokens);
-    (void) putchar('\n');
-}
-
 /* --- status --- */
-
-/* "quota              max_leases: 3 of 65534; all users: 40 of 131072" for each quota. */
-static void print_quotas(const struct resp_token *quotas) {
-    const struct resp_token *key = quotas + 1;
-
-    for (uint32_t i = 0; i < quotas->count; i++, key += 1 + listing_size(key + 1)) {
-        (void) printf("%-18s %s: ", "quota", printable_text(key->text, key->length));
-        listing_print_use(key + 1, "use", "limit");
-        (void) fputs("; all users: ", stdout);
-        listing_print_use(key + 1, "all", "max");
-        (void) putchar('\n');
-    }
-}
-
-static void print_scalar(const struct resp_token *value) {
-    if (value->type == RESP_INTEGER)
-        (void) printf("%" PRId64, value->integer);
-    else
-        (void) fputs(printable_text(value->text, value->length), stdout);
-}
-
-/* "user               uid: 1001, max_sessions: 3, max_leases: 40, …" for each user. */
-static void print_users(const struct resp_token *users) {
-    const struct resp_token *user = users + 1;
-
-    for (uint32_t i = 0; i < users->count; i++, user += listing_size(user)) {
-        (void) printf("%-18s ", "user");
-        for (uint32_t pair = 0; user->type == RESP_MAP && pair < user->count; pair++) {
-            const struct resp_token *key = &user[1 + 2 * pair];
-            (void) printf("%s%s: ", pair > 0 ? ", " : "", printable_text(key->text, key->length));
-            print_scalar(key + 1);
-        }
-        (void) putchar('\n');
-    }
-}
-
-static void print_status(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    const struct resp_token *key = tokens + 1;
-
-    (void) userdata;
-    (void) n_tokens;
-    if (tokens[0].type != RESP_MAP)
-        return;
-    for (uint32_t i = 0; i < tokens[0].count; i++, key += 1 + listing_size(key + 1)) {
-        if (key[1].type == RESP_MAP) {
-            print_quotas(key + 1);
-        } else if (key[1].type == RESP_ARRAY) {
-            print_users(key + 1);
-        } else {
-            (void) printf("%-18s ", printable_text(key->text, key->length));
-            print_scalar(key + 1);
-            (void) putchar('\n');
-        }
-    }
-}
 
 int cli_status(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
@@ -122,7 +58,7 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
     if (status != 0)
         return status - 1;
     return list_end(&list, listing_ask(&list.listing, "STATUS", NULL, NULL,
-                                       list.json ? print_json : print_status, NULL));
+                                       list.json ? listing_print_json : listing_print_map, NULL));
 }
 
 /* --- metrics --- */
@@ -262,8 +198,8 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
     status = cli_connect(cli, &list.listing.connection);
     if (status != STATUS_DONE)
         return status;
-    return list_end(
-        &list, listing_ask(&list.listing, "NODES", NULL, NULL, list.json ? print_json : print_nodes, NULL));
+    return list_end(&list, listing_ask(&list.listing, "NODES", NULL, NULL,
+                                       list.json ? listing_print_json : print_nodes, NULL));
 }
 
 /* --- leases --- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "json.h"
 #include "printable.h"
 
 enum { NUMBER_BYTES = 24 };
@@ -81,12 +82,86 @@ int64_t listing_integer(const struct resp_token *map, const char *key) {
     return value && value->type == RESP_INTEGER ? value->integer : 0;
 }
 
-void listing_print_use(const struct resp_token *quota, const char *use, const char *limit) {
+static void print_use(const struct resp_token *quota, const char *use, const char *limit) {
     int64_t most = listing_integer(quota, limit);
 
     (void) printf("%" PRId64, listing_integer(quota, use));
     if (most >= 0)
         (void) printf(" of %" PRId64, most);
+}
+
+/* "quota              max_leases: 3 of 65534; all users: 40 of 131072" for each quota. */
+static void print_quotas(const struct resp_token *quotas) {
+    const struct resp_token *key = quotas + 1;
+
+    for (uint32_t i = 0; i < quotas->count; i++, key += 1 + listing_size(key + 1)) {
+        (void) printf("%-18s %s: ", "quota", printable_text(key->text, key->length));
+        print_use(key + 1, "use", "limit");
+        if (listing_get(key + 1, "all")) {
+            (void) fputs("; all users: ", stdout);
+            print_use(key + 1, "all", "max");
+        }
+        (void) putchar('\n');
+    }
+}
+
+static void print_scalar(const struct resp_token *value) {
+    if (value->type == RESP_INTEGER)
+        (void) printf("%" PRId64, value->integer);
+    else
+        (void) fputs(printable_text(value->text, value->length), stdout);
+}
+
+/* "user               uid: 1001, max_sessions: 3, max_leases: 40, …" for each user. */
+static void print_users(const struct resp_token *users) {
+    const struct resp_token *user = users + 1;
+
+    for (uint32_t i = 0; i < users->count; i++, user += listing_size(user)) {
+        (void) printf("%-18s ", "user");
+        for (uint32_t pair = 0; user->type == RESP_MAP && pair < user->count; pair++) {
+            const struct resp_token *key = &user[1 + 2 * pair];
+            (void) printf("%s%s: ", pair > 0 ? ", " : "", printable_text(key->text, key->length));
+            print_scalar(key + 1);
+        }
+        (void) putchar('\n');
+    }
+}
+
+/* A text, a number, or "acquire resume observe". */
+static void print_line(const struct resp_token *key) {
+    const struct resp_token *value = key + 1;
+
+    (void) printf("%-18s ", printable_text(key->text, key->length));
+    if (value->type != RESP_ARRAY)
+        print_scalar(value);
+    for (uint32_t i = 0; value->type == RESP_ARRAY && i < value->count; i++) {
+        (void) fputs(i > 0 ? " " : "", stdout);
+        print_scalar(value + 1 + i);
+    }
+    (void) putchar('\n');
+}
+
+void listing_print_map(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    const struct resp_token *key = tokens + 1;
+
+    (void) userdata;
+    (void) n_tokens;
+    for (uint32_t i = 0; tokens[0].type == RESP_MAP && i < tokens[0].count;
+         i++, key += 1 + listing_size(key + 1)) {
+        if (key[1].type == RESP_MAP)
+            print_quotas(key + 1);
+        else if (key[1].type == RESP_ARRAY && key[1].count > 0 && key[2].type == RESP_MAP)
+            print_users(key + 1);
+        else
+            print_line(key);
+    }
+}
+
+void listing_print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    (void) userdata;
+    (void) n_tokens;
+    (void) json_value(stdout, tokens);
+    (void) putchar('\n');
 }
 
 const char *listing_text(const struct resp_token *map, const char *key) {

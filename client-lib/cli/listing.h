@@ -31,8 +31,9 @@ size_t listing_size(const struct resp_token *value);
 /* The value of `key` in a map; NULL without that key. */
 const struct resp_token *listing_get(const struct resp_token *map, const char *key);
 
-/* Prints "3 of 5000", or "3" without a limit (-1), from a map of a quota. */
-void listing_print_use(const struct resp_token *quota, const char *use, const char *limit);
+/* Print a map such as STATUS's, with a line for each pair, quota and user; and any value, as JSON. */
+void listing_print_map(void *userdata, const struct resp_token *tokens, size_t n_tokens);
+void listing_print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens);
 
 /* A printable copy of a text (printable_text()); "" without that key. */
 const char *listing_text(const struct resp_token *map, const char *key);
