@@ -19,10 +19,7 @@ static int bless_failed(struct redlock *connection, int error, const char *name)
 }
 
 static int bless_node(struct redlock *connection, const char *name) {
-    const struct resp_token items[] = {{.text = "BLESS", .length = 5},
-                                       {.text = name, .length = strlen(name)}};
-    struct client_reply reply = {0};
-    int error = connection_ask(connection, items, 2, &reply);
+    int error = listing_request(connection, (const char *const[]){"BLESS", name, NULL}, NULL, NULL);
 
     return error == REDLOCK_OK ? STATUS_DONE : bless_failed(connection, error, name);
 }
@@ -43,18 +40,11 @@ static void complain(const struct resp_token *node) {
                  strcmp(state, "quarantined") == 0 ? "now" : "when 'redlock nodes' shows quarantined");
 }
 
-static bool is_named(const struct resp_token *node, const char *name) {
-    const struct resp_token *its_name = listing_get(node, "name");
-
-    return name && its_name && its_name->length == strlen(name) &&
-           memcmp(its_name->text, name, its_name->length) == 0;
-}
-
 static void on_node(struct awaited *awaited, const struct resp_token *node) {
-    bool votes = strcmp(listing_text(node, "state"), "voting") == 0, waits = false;
+    bool votes = listing_is(node, "state", "voting"), waits = false;
 
     for (int i = 0; i < awaited->n_names; i++) {
-        if (!is_named(node, awaited->names[i]))
+        if (!awaited->names[i] || !listing_is(node, "name", awaited->names[i]))
             continue;
         waits = !votes;
         if (votes)
@@ -70,14 +60,14 @@ static void on_nodes(void *userdata, const struct resp_token *tokens, size_t n_t
         on_node(userdata, &tokens[at]);
 }
 
-static int wait_for_votes(struct listing *listing, char **names, int n_names) {
+static int wait_for_votes(struct redlock *connection, char **names, int n_names) {
     struct awaited awaited = {.names = names, .n_names = n_names};
     int64_t until_ns = cli_now_ns() + WAIT_MS * NS_PER_MS;
 
     for (;;) {
         awaited.count = 0;
         awaited.reports = cli_now_ns() >= until_ns;
-        int status = listing_ask(listing, "NODES", NULL, NULL, on_nodes, &awaited);
+        int status = listing_ask(connection, "NODES", on_nodes, &awaited);
         if (status != STATUS_DONE || awaited.count == 0)
             return status;
         if (awaited.reports)
@@ -87,13 +77,13 @@ static int wait_for_votes(struct listing *listing, char **names, int n_names) {
 }
 
 int bless_nodes(const struct cli *cli, char **names, int n_names) {
-    struct listing listing = {0};
-    int blessed = 0, status = cli_connect(cli, &listing.connection);
+    struct redlock *connection = NULL;
+    int blessed = 0, status = cli_connect(cli, &connection);
 
     if (status != STATUS_DONE)
         return status;
     for (int i = 0; i < n_names; i++) {
-        int failure = bless_node(listing.connection, names[i]);
+        int failure = bless_node(connection, names[i]);
         status = status == STATUS_DONE ? failure : status;
         if (failure == STATUS_DONE)
             blessed++;
@@ -101,9 +91,9 @@ int bless_nodes(const struct cli *cli, char **names, int n_names) {
             names[i] = NULL;
     }
     if (blessed > 0) {
-        int failure = wait_for_votes(&listing, names, n_names);
+        int failure = wait_for_votes(connection, names, n_names);
         status = status == STATUS_DONE ? failure : status;
     }
-    redlock_close(listing.connection);
+    redlock_close(connection);
     return status;
 }

@@ -28,7 +28,7 @@ static const char usage[] =
 enum { WAIT_MS = 1000, NAME_BYTES = 512 };
 
 struct check {
-    struct listing list;
+    struct redlock *connection;
     uint64_t id, fence; /* 0: any */
     const char *lease;  /* to acquire; NULL: redlock-check:HOST */
     bool json;
@@ -139,7 +139,7 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
  * is held, which proves a quorum as well. */
 static int try_lease(struct check *check, const char *name, int64_t *ret_ms, bool *ret_held) {
     struct redlock_options options = {.size = sizeof(options), .wait_ms = WAIT_MS};
-    struct redlock *connection = check->list.connection;
+    struct redlock *connection = check->connection;
     struct redlock_lease *lease = NULL;
     int64_t begun_ns = cli_now_ns();
 
@@ -164,7 +164,7 @@ static int check_all(struct check *check) {
     int64_t took_ms = 0;
     bool is_held = false;
 
-    int status = listing_ask(&check->list, "STATUS", NULL, NULL, take_quorum, &quorum);
+    int status = listing_ask(check->connection, "STATUS", take_quorum, &quorum);
     if (status != STATUS_DONE)
         return status;
     (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);
@@ -226,12 +226,12 @@ static int check_name(struct check *check, const char *name) {
     struct search search = {.wanted = {.id = check->id, .fence = check->fence, .name = name}};
     struct leadership_facts facts = {0};
 
-    int status = leadership_show(check->list.connection, name, check->json, &facts);
+    int status = leadership_show(check->connection, name, check->json, &facts);
     if (status != STATUS_DONE || (check->id == 0 && check->fence == 0))
         return status;
     /* The agent knows the tokens of its own leases. Just after a hand-off the nodes show the former
      * holder's, and after a loss of data none. */
-    status = listing_leases(&check->list, find_lease, &search);
+    status = listing_leases(check->connection, find_lease, &search);
     if (status != STATUS_DONE || search.found)
         return status;
     if (facts.cooling_ms > 0) {
@@ -253,10 +253,10 @@ int cli_check(const struct cli *cli, int argc, char **argv) {
     if (status != 0)
         return status - 1;
     start_timeout(check.timeout_ms);
-    status = cli_connect(cli, &check.list.connection);
+    status = cli_connect(cli, &check.connection);
     if (status != STATUS_DONE)
         return status;
     status = optind < argc ? check_name(&check, argv[optind]) : check_all(&check);
-    redlock_close(check.list.connection);
+    redlock_close(check.connection);
     return status;
 }

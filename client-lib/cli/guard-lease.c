@@ -101,13 +101,11 @@ static void take_default_ttl(void *userdata, const struct resp_token *tokens, si
 
 int guard_lease_check_grace(struct guard_lease *lease) {
     const char *name = lease->run->name;
-    const struct resp_token items[] = {{.text = "WHOAMI", .length = strlen("WHOAMI")},
-                                       {.text = name, .length = strlen(name)}};
-    struct client_reply reply = {.on_value = take_default_ttl, .userdata = &lease->options.ttl_ms};
+    const char *const words[] = {"WHOAMI", name, NULL};
 
     if (lease->run->grace_ms < 0 || lease->options.ttl_ms > 0)
         return 0;
-    int error = connection_ask(lease->connection, items, 2, &reply);
+    int error = listing_request(lease->connection, words, take_default_ttl, &lease->options.ttl_ms);
     if (error == REDLOCK_PROTOCOL || (error == REDLOCK_OK && lease->options.ttl_ms == 0))
         return 0; /* an agent before 0.4: the grace is at most half of what it grants */
     if (error != REDLOCK_OK)

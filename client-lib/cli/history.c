@@ -22,10 +22,6 @@ struct history {
     bool any;
 };
 
-static bool is_word(const struct resp_token *token, const char *word) {
-    return token && token->length == strlen(word) && memcmp(token->text, word, token->length) == 0;
-}
-
 /* The local wall-clock time, so long ago. */
 static const char *wall_time(int64_t ago_ms, char buffer[TIME_BYTES]) {
     int64_t us = leadership_wall_clock_us() - ago_ms * 1000;
@@ -86,10 +82,11 @@ static void print_asked(const struct resp_token *map) {
 
 /* How long the request had waited, or the holder had had the lease since its request. */
 static void print_details(const struct resp_token *map) {
-    const struct resp_token *event = listing_get(map, "event"), *reason = listing_get(map, "reason");
+    const struct resp_token *reason = listing_get(map, "reason");
     int64_t after_us = listing_integer(map, "after"), left_ms = listing_integer(map, "left");
-    bool answers = is_word(event, "granted") || is_word(event, "handed-off") || is_word(event, "resumed") ||
-                   is_word(event, "failed") || is_word(event, "contended");
+    bool answers = listing_is(map, "event", "granted") || listing_is(map, "event", "handed-off") ||
+                   listing_is(map, "event", "resumed") || listing_is(map, "event", "failed") ||
+                   listing_is(map, "event", "contended");
     char after[DURATION_BYTES], left[DURATION_BYTES];
 
     (void) printf("  %s %s ms", answers ? "after" : "asked for",
@@ -111,7 +108,7 @@ static void print_event(const struct resp_token *map) {
                   listing_integer(map, "uid"));
     if (fence > 0)
         (void) printf(" fence %" PRId64, fence);
-    if (is_word(listing_get(map, "event"), "asked"))
+    if (listing_is(map, "event", "asked"))
         print_asked(map);
     else
         print_details(map);
@@ -135,14 +132,10 @@ static void print_events(void *userdata, const struct resp_token *tokens, size_t
 
 static int show(struct redlock *connection, struct history *history, const char *name, long count) {
     char number[DURATION_BYTES];
-    struct client_reply reply = {.on_value = print_events, .userdata = history};
+    const char *const words[] = {"HISTORY", name, count > 0 ? "COUNT" : NULL, number, NULL};
 
     (void) snprintf(number, sizeof(number), "%ld", count);
-    const struct resp_token items[] = {{.text = "HISTORY", .length = 7},
-                                       {.text = name, .length = strlen(name)},
-                                       {.text = "COUNT", .length = 5},
-                                       {.text = number, .length = strlen(number)}};
-    int error = connection_ask(connection, items, count > 0 ? 4 : 2, &reply);
+    int error = listing_request(connection, words, print_events, history);
     if (error != REDLOCK_OK)
         return cli_failed(connection, error, name);
     if (!history->any && !history->json)

@@ -153,12 +153,10 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
 }
 
 int leadership_show(struct redlock *connection, const char *name, bool json, struct leadership_facts *ret) {
-    const struct resp_token items[] = {{.text = "LEADER", .length = 6},
-                                       {.text = name, .length = strlen(name)}};
     struct answer answer = {.name = name, .json = json};
-    struct client_reply reply = {.on_value = print_answer, .userdata = &answer};
+    int error =
+        listing_request(connection, (const char *const[]){"LEADER", name, NULL}, print_answer, &answer);
 
-    int error = connection_ask(connection, items, 2, &reply);
     if (error != REDLOCK_OK)
         return cli_failed(connection, error, name);
     if (ret)

@@ -23,7 +23,7 @@
 
 struct list {
     bool json;
-    struct listing listing;
+    struct redlock *connection;
 };
 
 /* Reads --json and connects. 0; or 1 + the exit status to end with. */
@@ -36,12 +36,12 @@ static int list_begin(struct list *list, const struct cli *cli, int argc, char *
         return status;
     if (!options_end(argc, argv, 0))
         return 1 + STATUS_USAGE;
-    status = cli_connect(cli, &list->listing.connection);
+    status = cli_connect(cli, &list->connection);
     return status == 0 ? 0 : 1 + status;
 }
 
 static int list_end(struct list *list, int status) {
-    redlock_close(list->listing.connection);
+    redlock_close(list->connection);
     return status;
 }
 
@@ -57,7 +57,7 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
     int status = list_begin(&list, cli, argc, argv, usage);
     if (status != 0)
         return status - 1;
-    return list_end(&list, listing_ask(&list.listing, "STATUS", NULL, NULL,
+    return list_end(&list, listing_ask(list.connection, "STATUS",
                                        list.json ? listing_print_json : listing_print_map, NULL));
 }
 
@@ -72,18 +72,18 @@ static void print_text(void *userdata, const struct resp_token *tokens, size_t n
 int cli_metrics(const struct cli *cli, int argc, char **argv) {
     static const char usage[] =
         "redlock metrics\nThe agent's numbers as OpenMetrics text, which Prometheus and others read.\n";
-    struct listing listing = {0};
+    struct redlock *connection = NULL;
 
     int status = options_read(NULL, 0, true, usage, argc, argv);
     if (status != 0)
         return status - 1;
     if (!options_end(argc, argv, 0))
         return STATUS_USAGE;
-    status = cli_connect(cli, &listing.connection);
+    status = cli_connect(cli, &connection);
     if (status != STATUS_DONE)
         return status;
-    status = listing_ask(&listing, "METRICS", NULL, NULL, print_text, NULL);
-    redlock_close(listing.connection);
+    status = listing_ask(connection, "METRICS", print_text, NULL);
+    redlock_close(connection);
     return status;
 }
 
@@ -195,11 +195,11 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
         return bless_nodes(cli, argv + optind, argc - optind);
     if (!options_end(argc, argv, 0))
         return STATUS_USAGE;
-    status = cli_connect(cli, &list.listing.connection);
+    status = cli_connect(cli, &list.connection);
     if (status != STATUS_DONE)
         return status;
-    return list_end(&list, listing_ask(&list.listing, "NODES", NULL, NULL,
-                                       list.json ? listing_print_json : print_nodes, NULL));
+    return list_end(
+        &list, listing_ask(list.connection, "NODES", list.json ? listing_print_json : print_nodes, NULL));
 }
 
 /* --- leases --- */
@@ -219,8 +219,7 @@ static void print_lease(void *userdata, const struct resp_token *lease) {
         (void) json_value(stdout, lease);
         return;
     }
-    const struct resp_token *state = listing_get(lease, "state");
-    bool cools = state && state->length == 7 && memcmp(state->text, "cooling", 7) == 0;
+    bool cools = listing_is(lease, "state", "cooling");
     (void) printf("%-12" PRId64 " %-9s %7" PRId64 " %6" PRId64 " %9s %9s  %s\n",
                   listing_integer(lease, "id"), listing_text(lease, "state"), listing_integer(lease, "pid"),
                   listing_integer(lease, "uid"), duration_text(listing_integer(lease, "age"), age),
@@ -245,7 +244,7 @@ int cli_leases(const struct cli *cli, int argc, char **argv) {
     else
         (void) printf("%-12s %-9s %7s %6s %9s %9s  %s\n", "ID", "STATE", "PID", "UID", "AGE", "LEFT",
                       "NAME");
-    status = listing_leases(&list.listing, print_lease, &leases);
+    status = listing_leases(list.connection, print_lease, &leases);
     if (leases.json)
         (void) puts("]");
     return list_end(&list, status);
@@ -271,8 +270,8 @@ int cli_leader(const struct cli *cli, int argc, char **argv) {
     }
     if (!options_end(argc, argv, 1))
         return STATUS_USAGE;
-    status = cli_connect(cli, &list.listing.connection);
+    status = cli_connect(cli, &list.connection);
     if (status != STATUS_DONE)
         return status;
-    return list_end(&list, leadership_show(list.listing.connection, argv[optind], list.json, NULL));
+    return list_end(&list, leadership_show(list.connection, argv[optind], list.json, NULL));
 }

@@ -7,21 +7,25 @@
 #include "cli.h"
 #include "json.h"
 #include "printable.h"
+#include "value.h"
 
-enum { NUMBER_BYTES = 24 };
+enum { NUMBER_BYTES = 24, WORDS_MAX = 4 };
 
-int listing_ask(struct listing *listing, const char *word, const char *option, const char *value,
-                void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens),
-                void *userdata) {
-    const struct resp_token items[] = {
-        {.text = word, .length = strlen(word)},
-        {.text = option, .length = option ? strlen(option) : 0},
-        {.text = value, .length = value ? strlen(value) : 0},
-    };
+int listing_request(struct redlock *connection, const char *const words[], listing_reader *on_value,
+                    void *userdata) {
     struct client_reply reply = {.on_value = on_value, .userdata = userdata};
+    struct resp_token items[WORDS_MAX];
+    size_t n = 0;
 
-    int error = connection_ask(listing->connection, items, option ? 3 : 1, &reply);
-    return error == REDLOCK_OK ? STATUS_DONE : cli_failed(listing->connection, error, word);
+    for (; words[n]; n++)
+        items[n] = (struct resp_token){.text = words[n], .length = strlen(words[n])};
+    return connection_ask(connection, items, n, &reply);
+}
+
+int listing_ask(struct redlock *connection, const char *word, listing_reader *on_value, void *userdata) {
+    int error = listing_request(connection, (const char *const[]){word, NULL}, on_value, userdata);
+
+    return error == REDLOCK_OK ? STATUS_DONE : cli_failed(connection, error, word);
 }
 
 struct lease_page {
@@ -41,17 +45,18 @@ static void on_page(void *userdata, const struct resp_token *tokens, size_t n_to
     }
 }
 
-int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
-                   void *userdata) {
+int listing_leases(struct redlock *connection,
+                   void (*on_lease)(void *userdata, const struct resp_token *lease), void *userdata) {
     struct lease_page page = {.on_lease = on_lease, .userdata = userdata};
+    char after[NUMBER_BYTES];
+    int error;
 
-    int status = listing_ask(listing, "LEASES", NULL, NULL, on_page, &page);
-    while (status == STATUS_DONE && page.last_id[0] != '\0') {
-        char after[NUMBER_BYTES];
+    do {
         memcpy(after, page.last_id, sizeof(after));
-        status = listing_ask(listing, "LEASES", "AFTER", after, on_page, &page);
-    }
-    return status;
+        const char *const words[] = {"LEASES", after[0] ? "AFTER" : NULL, after, NULL};
+        error = listing_request(connection, words, on_page, &page);
+    } while (error == REDLOCK_OK && page.last_id[0] != '\0');
+    return error == REDLOCK_OK ? STATUS_DONE : cli_failed(connection, error, "LEASES");
 }
 
 size_t listing_size(const struct resp_token *value) {
@@ -70,11 +75,17 @@ const struct resp_token *listing_get(const struct resp_token *map, const char *k
     const struct resp_token *at = map + 1;
 
     for (uint32_t i = 0; i < map->count; i++) {
-        if (at->length == strlen(key) && memcmp(at->text, key, at->length) == 0)
+        if (value_is(at, key))
             return at + 1;
         at += 1 + listing_size(at + 1);
     }
     return NULL;
+}
+
+bool listing_is(const struct resp_token *map, const char *key, const char *text) {
+    const struct resp_token *value = listing_get(map, key);
+
+    return value && value_is(value, text);
 }
 
 int64_t listing_integer(const struct resp_token *map, const char *key) {
@@ -171,11 +182,8 @@ const char *listing_text(const struct resp_token *map, const char *key) {
 }
 
 bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease) {
-    const struct resp_token *name = listing_get(lease, "name");
-
-    return name && listing_integer(lease, "validity") > 0 &&
+    return listing_integer(lease, "validity") > 0 &&
            (choice->id == 0 || (uint64_t) listing_integer(lease, "id") == choice->id) &&
            (choice->fence == 0 || (uint64_t) listing_integer(lease, "fence") == choice->fence) &&
-           (!choice->name ||
-            (name->length == strlen(choice->name) && memcmp(name->text, choice->name, name->length) == 0));
+           (!choice->name || listing_is(lease, "name", choice->name));
 }

@@ -3,18 +3,18 @@
 
 #include "connection.h"
 
-struct listing {
-    struct redlock *connection;
-};
+typedef void listing_reader(void *userdata, const struct resp_token *tokens, size_t n_tokens);
 
-/* Sends "WORD" or "WORD option value". The exit status, a failure reported. */
-int listing_ask(struct listing *listing, const char *word, const char *option, const char *value,
-                void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens),
-                void *userdata);
+/* Sends the request, at most 4 words and NULL, and waits for its reply. Its error. */
+int listing_request(struct redlock *connection, const char *const words[], listing_reader *on_value,
+                    void *userdata);
+
+/* The same for one word. The exit status, a failure reported. */
+int listing_ask(struct redlock *connection, const char *word, listing_reader *on_value, void *userdata);
 
 /* Calls `on_lease` with the map of each lease of this host. The exit status. */
-int listing_leases(struct listing *listing, void (*on_lease)(void *userdata, const struct resp_token *lease),
-                   void *userdata);
+int listing_leases(struct redlock *connection,
+                   void (*on_lease)(void *userdata, const struct resp_token *lease), void *userdata);
 
 /* Which leases of this host are meant. */
 struct listing_choice {
@@ -32,11 +32,13 @@ size_t listing_size(const struct resp_token *value);
 const struct resp_token *listing_get(const struct resp_token *map, const char *key);
 
 /* Print a map such as STATUS's, with a line for each pair, quota and user; and any value, as JSON. */
-void listing_print_map(void *userdata, const struct resp_token *tokens, size_t n_tokens);
-void listing_print_json(void *userdata, const struct resp_token *tokens, size_t n_tokens);
+listing_reader listing_print_map, listing_print_json;
 
 /* A printable copy of a text (printable_text()); "" without that key. */
 const char *listing_text(const struct resp_token *map, const char *key);
+
+/* Whether the map has `key` with this text. */
+bool listing_is(const struct resp_token *map, const char *key, const char *text);
 
 /* An integer value; 0 without that key. */
 int64_t listing_integer(const struct resp_token *map, const char *key);

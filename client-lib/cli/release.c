@@ -27,7 +27,7 @@ enum {
 };
 
 struct release {
-    struct listing list;
+    struct redlock *connection;
     struct listing_choice choice;
     uint64_t id;  /* of the lease; 0: none was found */
     pid_t pid;    /* of the holder, as the agent sees it; 0: it has no number for it */
@@ -102,7 +102,7 @@ static int report_missing(struct release *release) {
     for (int looks = 0; looks < LOOKS; looks++) {
         (void) poll(NULL, 0, looks > 0 ? LOOK_AGAIN_MS : 0);
         release->id = 0;
-        int status = listing_leases(&release->list, find, release);
+        int status = listing_leases(release->connection, find, release);
         if (status != STATUS_DONE)
             return status;
         if (release->id == 0) {
@@ -151,7 +151,7 @@ static int end_holder(struct release *release) {
 }
 
 static int release_chosen(struct release *release) {
-    int status = listing_leases(&release->list, find, release);
+    int status = listing_leases(release->connection, find, release);
 
     if (status != STATUS_DONE)
         return status;
@@ -178,9 +178,9 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
         cli_complain("release: expected --id ID, --fence TOKEN or NAME; see 'redlock release --help'");
         return STATUS_USAGE;
     }
-    status = cli_connect(cli, &release.list.connection);
+    status = cli_connect(cli, &release.connection);
     if (status == STATUS_DONE)
         status = release_chosen(&release);
-    redlock_close(release.list.connection);
+    redlock_close(release.connection);
     return status;
 }

@@ -180,17 +180,6 @@ static void on_metrics(void *userdata, const struct resp_token *tokens, size_t n
 
 /* --- the requests --- */
 
-static int ask(struct top_sample *sample, struct redlock *connection, const char *const words[],
-               size_t n_words,
-               void (*on_value)(void *userdata, const struct resp_token *tokens, size_t n_tokens)) {
-    struct client_reply reply = {.on_value = on_value, .userdata = sample};
-    struct resp_token items[3] = {0};
-
-    for (size_t i = 0; i < n_words; i++)
-        items[i] = (struct resp_token){.text = words[i], .length = strlen(words[i])};
-    return connection_ask(connection, items, n_words, &reply);
-}
-
 /* True if the sample is whole without this answer: rules may deny it, and an older agent has neither METRICS
  * nor LATEST. */
 static bool may_lack(const struct redlock *connection, int error) {
@@ -202,19 +191,20 @@ static bool may_lack(const struct redlock *connection, int error) {
 }
 
 int top_sample_take(struct top_sample *sample, struct redlock *connection) {
-    static const char *const status[] = {"STATUS"}, *const nodes[] = {"NODES"},
-                             *const metrics[] = {"METRICS"}, *const latest[] = {"LEASES", "LATEST", "20"};
+    static const char *const status[] = {"STATUS", NULL}, *const nodes[] = {"NODES", NULL},
+                             *const metrics[] = {"METRICS", NULL},
+                             *const latest[] = {"LEASES", "LATEST", "20", NULL};
 
     static_assert(TOP_SAMPLE_GRANTS_MAX == 20, "as many as the request asks for");
     *sample = (struct top_sample){0};
-    int error = ask(sample, connection, status, 1, on_status);
+    int error = listing_request(connection, status, on_status, sample);
     sample->at_ns = cli_now_ns();
     if (error == REDLOCK_OK)
-        error = ask(sample, connection, nodes, 1, on_nodes);
+        error = listing_request(connection, nodes, on_nodes, sample);
     if (error != REDLOCK_OK)
         return error;
-    error = ask(sample, connection, metrics, 1, on_metrics);
+    error = listing_request(connection, metrics, on_metrics, sample);
     if (may_lack(connection, error))
-        error = ask(sample, connection, latest, 3, on_grants);
+        error = listing_request(connection, latest, on_grants, sample);
     return may_lack(connection, error) ? REDLOCK_OK : error;
 }

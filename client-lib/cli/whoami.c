@@ -23,13 +23,11 @@ int cli_whoami(const struct cli *cli, int argc, char **argv) {
     if (!options_end(argc, argv, 1))
         return STATUS_USAGE;
     const char *name = optind < argc ? argv[optind] : NULL;
-    const struct resp_token items[] = {{.text = "WHOAMI", .length = 6},
-                                       {.text = name, .length = name ? strlen(name) : 0}};
-    struct client_reply reply = {.on_value = json ? listing_print_json : listing_print_map};
     status = cli_connect(cli, &connection);
     if (status != STATUS_DONE)
         return status;
-    int error = connection_ask(connection, items, name ? 2 : 1, &reply);
+    int error = listing_request(connection, (const char *const[]){"WHOAMI", name, NULL},
+                                json ? listing_print_json : listing_print_map, NULL);
     if (error != REDLOCK_OK)
         status = cli_failed(connection, error, name ? name : "whoami");
     redlock_close(connection);
