@@ -208,12 +208,6 @@ void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node,
         held_lease_vote_is_void(shard, lease, now_ns);
 }
 
-void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    assert(lease->state == LEASE_HELD);
-
-    held_lease_lose(shard, lease, REASON_PAUSED, now_ns);
-}
-
 void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
     if (lease->state == LEASE_RELEASING)
         release_node_back(shard, lease, node, now_ns);
@@ -221,8 +215,4 @@ void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, in
         held_lease_node_back(shard, lease, now_ns);
     else
         attempt_node_back(shard, lease, now_ns);
-}
-
-void lease_node_out(struct shard *shard, struct lease *lease, instant_ns now_ns) {
-    attempt_node_out(shard, lease, now_ns);
 }

@@ -57,11 +57,5 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns);
  * extended soon. Not while releasing. */
 void lease_vote_is_void(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
 
-/* Our clock stopped, so the lease may have ended before its deadline. Only while held. */
-void lease_outlived(struct shard *shard, struct lease *lease, instant_ns now_ns);
-
 /* The node can be asked again. */
 void lease_node_back(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns);
-
-/* A node was examined for the first time, and does not vote. */
-void lease_node_out(struct shard *shard, struct lease *lease, instant_ns now_ns);

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/attempt.h"
+#include "core/held-lease.h"
 #include "core/leader-query.h"
 #include "core/lease.h"
 #include "core/node-epoch.h"
@@ -61,7 +63,7 @@ static void examined_without_trust(struct shard *shard, unsigned index, instant_
     for (uint32_t item = 0; item < shard->leases.touched; item++) {
         struct lease *lease = pool_at(&shard->leases, item);
         if (lease->state != LEASE_FREE)
-            lease_node_out(shard, lease, now_ns);
+            attempt_node_out(shard, lease, now_ns);
     }
     queries_node_judged(shard, now_ns);
 }
@@ -79,7 +81,7 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
     for (uint32_t item = 0; item < shard->leases.touched; item++) {
         struct lease *lease = pool_at(&shard->leases, item);
         if (lease->state == LEASE_HELD)
-            lease_outlived(shard, lease, now_ns);
+            held_lease_lose(shard, lease, REASON_PAUSED, now_ns); /* our clock stopped */
     }
 }
 
