@@ -31,15 +31,13 @@ static void on_disconnect(const redisAsyncContext *which, int status) {
     pipeline_drop(&pipeline);
 }
 
-static void on_answer(redisAsyncContext *which, void *data, void *userdata) {
-    const redisReply *reply = data;
+static void on_answer(redisReply *reply, void *userdata) {
     const char *text = !reply                               ? "cut"
                        : reply->type == REDIS_REPLY_ARRAY   ? reply->element[1]->str
                        : reply->type == REDIS_REPLY_INTEGER ? "number"
                                                             : reply->str;
-
-    (void) which;
     size_t length = strlen(answers);
+
     (void) snprintf(answers + length, sizeof(answers) - length, "%s:%.20s ", (const char *) userdata, text);
     if (closes)
         pipeline_close(&pipeline);
@@ -108,9 +106,8 @@ static void test_large(void) {
     is_int(strlen(answers), MANY * strlen("x:y "), "each is answered");
 }
 
-static void on_piece_answer(redisAsyncContext *which, void *data, void *userdata) {
-    (void) which;
-    (void) data;
+static void on_piece_answer(redisReply *reply, void *userdata) {
+    (void) reply;
     pending_call_free(userdata);
 }
 
@@ -259,8 +256,8 @@ static void test_hiredis(int listening, const char *path) {
 
 static unsigned callbacks;
 
-static void on_counted_answer(redisAsyncContext *which, void *data, void *userdata) {
-    on_piece_answer(which, data, userdata);
+static void on_counted_answer(redisReply *reply, void *userdata) {
+    on_piece_answer(reply, userdata);
     callbacks++;
 }
 

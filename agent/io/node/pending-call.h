@@ -12,6 +12,9 @@
 
 struct redis;
 
+/* `userdata`: the record, or a rare one's tag. */
+typedef void pending_call_reply(redisReply *reply, void *userdata);
+
 struct pending_call_piece {
     const char *bytes;
     size_t length;
@@ -21,7 +24,7 @@ struct pending_call {
     struct list link; /* of the free, sent or held ones */
     unsigned below;   /* while free: the number of free ones below in the stack */
     struct redis *redis;
-    redisCallbackFn *on_reply; /* with this record, or a rare one's tag, as private data */
+    pending_call_reply *on_reply;
     void *tag;
     bool rare; /* freed after the answer, instead of kept */
     instant_ns sent_ns;

@@ -20,13 +20,13 @@ enum {
     RECEIVED_BYTES_MAX = 16 * 1024,
 };
 
-static void deliver(struct pipeline *pipeline, struct pending_call *record, void *reply) {
+static void deliver(struct pending_call *record, void *reply) {
     list_unlink(&record->link);
     if (!record->rare) {
-        record->on_reply(pipeline->adapter.context, reply, record);
+        record->on_reply(reply, record);
         return;
     }
-    record->on_reply(pipeline->adapter.context, reply, record->tag);
+    record->on_reply(reply, record->tag);
     pending_call_free(record);
 }
 
@@ -98,7 +98,7 @@ static int read_replies(struct pipeline *pipeline, redisContext *context) {
         if (!first || list_entry(first, struct pending_call, link) == pipeline->unsent)
             r = note_unexpected(context, reply);
         else
-            deliver(pipeline, list_entry(first, struct pending_call, link), reply);
+            deliver(list_entry(first, struct pending_call, link), reply);
         reply_memory_clear(&pipeline->replies);
     }
     return r;
@@ -237,7 +237,7 @@ void pipeline_connected(struct pipeline *pipeline) {
 static void on_hiredis_reply(redisAsyncContext *context, void *reply, void *privdata) {
     struct pipeline *pipeline = context->ev.data;
 
-    deliver(pipeline, privdata, reply);
+    deliver(privdata, reply);
     if (reply)
         reply_memory_clear(&pipeline->replies);
 }
@@ -274,7 +274,7 @@ int pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
     return 0;
 }
 
-int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+int pipeline_ask_bytes(struct pipeline *pipeline, pending_call_reply *on_reply, void *userdata,
                        const char *bytes, size_t length) {
     struct list none;
 
@@ -293,7 +293,7 @@ int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, voi
     return r;
 }
 
-int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
+int pipeline_ask(struct pipeline *pipeline, pending_call_reply *on_reply, void *userdata, const char *format,
                  ...) {
     va_list arguments;
     char *bytes;
@@ -322,6 +322,6 @@ void pipeline_drop(struct pipeline *pipeline) {
     pipeline->unsent = NULL;
     pipeline->written = 0;
     while ((first = list_first(&pipeline->sent)))
-        deliver(pipeline, list_entry(first, struct pending_call, link), NULL);
+        deliver(list_entry(first, struct pending_call, link), NULL);
     reply_memory_clear(&pipeline->replies);
 }

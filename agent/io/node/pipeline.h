@@ -46,9 +46,9 @@ void pipeline_connected(struct pipeline *pipeline);
 int pipeline_send(struct pipeline *pipeline, struct pending_call *record);
 
 /* The same for a rare command, with a record of its own. 0 or -ENOMEM. */
-int pipeline_ask(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata, const char *format,
+int pipeline_ask(struct pipeline *pipeline, pending_call_reply *on_reply, void *userdata, const char *format,
                  ...) __attribute__((nonnull(1, 2, 4)));
-int pipeline_ask_bytes(struct pipeline *pipeline, redisCallbackFn *on_reply, void *userdata,
+int pipeline_ask_bytes(struct pipeline *pipeline, pending_call_reply *on_reply, void *userdata,
                        const char *bytes, size_t length);
 
 /* Writes on several pipelines by one system call, as far as possible; pipeline_flush() does the rest, and

@@ -10,7 +10,7 @@
 #include "io/node/redis-internal.h"
 #include "io/node/script.h"
 
-static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata);
+static void on_call_reply(redisReply *reply, void *userdata);
 static void answer(struct redis *redis, struct pending_call *call, redisReply *reply);
 
 static int transmit(struct redis *redis, struct pending_call *call) {
@@ -21,12 +21,10 @@ static int transmit(struct redis *redis, struct pending_call *call) {
 
 /* --- loading --- */
 
-static void on_load_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_load_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
     struct list *first;
 
-    (void) context;
     if (!reply || redis->closing || redis->state == REDIS_UNFIT)
         return;
     /* The replies come in the order of the scripts. */
@@ -62,11 +60,9 @@ static void read_rights(struct redis *redis, const char *answer) {
 
 /* Other errors than NOPERM are usually met, and reported, by the commands that follow. If the node gets
  * ready all the same, the log has the error. */
-static void on_rights_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_rights_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
 
-    (void) context;
     if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
     if (reply->type == REDIS_REPLY_STATUS)
@@ -81,11 +77,9 @@ static void on_rights_reply(redisAsyncContext *context, void *data, void *privda
 
 /* An operator may change the rights of a user that is connected. The connection stays: without a right that
  * a vote needs the node is shown as failed, and the others may be enough to extend leases. */
-static void on_rights_again(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_rights_again(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
 
-    (void) context;
     if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
     bool lacks = reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "NOPERM", strlen("NOPERM")) == 0;
@@ -94,7 +88,7 @@ static void on_rights_again(redisAsyncContext *context, void *data, void *privda
         read_rights(redis, reply->str);
 }
 
-static int ask_rights(struct redis *redis, redisCallbackFn *on_reply) {
+static int ask_rights(struct redis *redis, pending_call_reply *on_reply) {
     const struct script_source *rights = &script_sources[SCRIPT_RIGHTS];
 
     return pipeline_ask(&redis->pipeline, on_reply, redis, "EVAL %b 1 %s %s __keyspace@%d__:", rights->text,
@@ -159,11 +153,10 @@ static void drop_held(struct redis *redis, bool only_repeated) {
     }
 }
 
-static void on_call_reply(redisAsyncContext *context, void *reply, void *privdata) {
-    struct pending_call *call = privdata;
+static void on_call_reply(redisReply *reply, void *userdata) {
+    struct pending_call *call = userdata;
     struct redis *redis = call->redis;
 
-    (void) context;
     if (is_noscript(reply) && !call->repeated && !redis->closing) {
         /* The calls behind it fail the same way until the scripts are loaded: all are repeated in order. */
         call->repeated = true;

@@ -6,11 +6,9 @@
 #include "io/node/redis-internal.h"
 #include "io/node/script.h"
 
-static void on_forget_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_forget_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
 
-    (void) context;
     if (!reply || redis->closing)
         return;
     if (reply->type == REDIS_REPLY_ERROR) {
@@ -60,12 +58,10 @@ static void note_loss(struct redis *redis, const struct server_info *before) {
         redis->former[0] = '\0'; /* it may have begun with older data than its append-only file has */
 }
 
-static void on_info_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_info_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
     const struct server_info before = redis->info;
 
-    (void) context;
     redis->inspecting = false;
     if (!reply || redis->closing || redis->failure[0] != '\0')
         return;
@@ -85,13 +81,11 @@ static void on_info_reply(redisAsyncContext *context, void *data, void *privdata
     redis_judge(redis);
 }
 
-static void on_config_reply(redisAsyncContext *context, void *data, void *privdata) {
+static void on_config_reply(redisReply *reply, void *userdata) {
     const char *texts[16];
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+    struct redis *redis = userdata;
     size_t n = 0;
 
-    (void) context;
     if (!reply || redis->closing)
         return;
     if (reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_ERROR) {

@@ -11,17 +11,16 @@ static const char *former(const struct redis *redis) {
     return server_info_durable(&redis->info) ? redis->former : "";
 }
 
-static void on_probe_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
+static void on_probe_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
 
-    (void) context;
-    if (!data || redis->closing)
+    if (!reply || redis->closing)
         return;
-    if (!probe_reply_fits(data, redis->fleet->config->n_nodes)) {
+    if (!probe_reply_fits(reply, redis->fleet->config->n_nodes)) {
         redis_give_up(redis, REDIS_MISFIT);
         return;
     }
-    const struct probe probe = probe_reply_read(data, redis->probe_sent_ns, redis->fleet, &redis->notes);
+    const struct probe probe = probe_reply_read(reply, redis->probe_sent_ns, redis->fleet, &redis->notes);
     redis->callbacks.on_probe(redis->userdata, redis, &probe);
 }
 

@@ -126,11 +126,9 @@ void redis_judge(struct redis *redis) {
 }
 
 /* The reply to AUTH or SELECT. */
-static void on_greeting_reply(redisAsyncContext *context, void *data, void *privdata) {
-    struct redis *redis = privdata;
-    const redisReply *reply = data;
+static void on_greeting_reply(redisReply *reply, void *userdata) {
+    struct redis *redis = userdata;
 
-    (void) context;
     if (!reply || redis->closing)
         return;
     redis->answered = true;
