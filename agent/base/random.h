@@ -2,7 +2,6 @@
  * simulation replays. Not for secrets. Not thread-safe. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct random {

@@ -8,7 +8,6 @@
  * a node, even if all leases began at once. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/instant.h"

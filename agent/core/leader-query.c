@@ -1,8 +1,5 @@
 #include "core/leader-query.h"
 
-#include <assert.h>
-#include <string.h>
-
 #include "base/hash.h"
 #include "core/error-text.h"
 #include "core/lock-value.h"

@@ -1,7 +1,6 @@
 #include "core/lease-table.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "core/lock-value.h"

@@ -1,8 +1,5 @@
 #include "core/node-epoch.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "core/validity.h"
 
 /* --- what a probe finds --- */

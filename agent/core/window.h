@@ -20,8 +20,6 @@
  * for the end of their cooldown. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "core/event.h"
 
 enum { WINDOW_URGENT_MS = 1500 };

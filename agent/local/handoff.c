@@ -1,7 +1,6 @@
 #include "local/handoff.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "core/lock-value.h"

@@ -3,7 +3,6 @@
  * reach it. Owned by the front thread. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/pool.h"

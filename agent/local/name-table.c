@@ -1,7 +1,6 @@
 #include "local/name-table.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/hash.h"
 

@@ -1,7 +1,6 @@
 #include "local/observe.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/bytes.h"
 #include "base/memory-layout.h"

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/secret.h"
 #include "local/recovery/ledger-writer.h"

@@ -1,7 +1,6 @@
 #include "group-witness.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -4,7 +4,6 @@
 
 #include "hold-internal.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* redlock top: what the agent does, each second anew. On a terminal as a screen, else as blocks of text. */
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

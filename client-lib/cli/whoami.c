@@ -1,7 +1,6 @@
 /* redlock whoami: the user as the agent knows it, the rule for a name, and what it allows. */
 
 #include <getopt.h>
-#include <string.h>
 
 #include "cli.h"
 #include "listing.h"

@@ -1,6 +1,5 @@
 #include "io/client/lingering-close.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

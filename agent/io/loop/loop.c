@@ -1,6 +1,5 @@
 #include "io/loop/loop.h"
 
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <time.h>
 

@@ -1,6 +1,5 @@
 #include "io/node/subscription.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <stdio.h>

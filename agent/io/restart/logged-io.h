@@ -3,7 +3,6 @@
  * knows to the byte what was sent, and has what was received. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
