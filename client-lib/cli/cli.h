@@ -51,6 +51,9 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 /* The same for the process that holds a lease for `redlock run`. */
 #define CLI_GUARD_NAME "redlock-guard"
 
+/* When the agent neither extends the lease nor gives a reason. */
+#define CLI_NOT_EXTENDED "the agent no longer extends the lease (max_hold, or the agent is stuck)"
+
 /* The exit status, or another one if standard output could not be written. */
 int cli_flush(int status);
 

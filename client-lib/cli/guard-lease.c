@@ -23,8 +23,11 @@ enum {
 /* --- callbacks --- */
 
 static void on_granted(struct redlock_lease *granted, void *userdata) {
+    struct guard_lease *lease = userdata;
+
     (void) granted;
-    ((struct guard_lease *) userdata)->granted = true;
+    lease->granted = true;
+    lease->reason[0] = '\0'; /* of an agent that went away while the command waited */
 }
 
 static void on_failed(struct redlock_lease *failed, enum redlock_error error, const char *text,
@@ -203,8 +206,6 @@ int guard_lease_refused(const struct guard_lease *lease) {
 /* --- the end --- */
 
 void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
-    const char *text = redlock_error_text(lease->connection);
-
     bool is_bounded = lease->max_hold_end_ns != INT64_MAX &&
                       deadline_ns > lease->max_hold_end_ns - MAX_HOLD_NOTICE_MS * NS_PER_MS;
 
@@ -220,9 +221,7 @@ void guard_lease_give_up(struct guard_lease *lease, int64_t deadline_ns) {
     else if (lease->has_max_hold_ended)
         (void) strcpy(lease->reason, "held for as long as the agent's max_hold allows");
     else if (!lease->reason[0])
-        (void) snprintf(lease->reason, sizeof(lease->reason), "%s",
-                        text[0] ? text
-                                : "the agent no longer extends the lease (max_hold, or the agent is stuck)");
+        (void) strcpy(lease->reason, CLI_NOT_EXTENDED);
 }
 
 /* Two readings of the clock make the deadline a little later now and then. */

@@ -84,8 +84,7 @@ void hold_lead(struct hold *hold) {
         if (cli_now_ns() >= at_ns) {
             hold->lost = true;
             if (!hold->reason[0])
-                (void) snprintf(hold->reason, sizeof(hold->reason), "%s",
-                                redlock_error_text(hold->connection));
+                (void) strcpy(hold->reason, CLI_NOT_EXTENDED);
             break;
         }
         show_unit(hold);

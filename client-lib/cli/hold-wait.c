@@ -16,8 +16,11 @@ enum {
 /* --- callbacks --- */
 
 static void on_granted(struct redlock_lease *lease, void *userdata) {
+    struct hold *hold = userdata;
+
     (void) lease;
-    ((struct hold *) userdata)->granted = true;
+    hold->granted = true;
+    hold->reason[0] = '\0'; /* of an agent that went away meanwhile */
 }
 
 static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
