@@ -68,12 +68,14 @@ void leader_query_begin(struct shard *shard, const struct command *command, inst
 void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
     if (query->request == 0 || !query->unsent || shard_may_gain_quorum(shard))
         return;
-    query->unsent = false;
-    query->asked = shard_askable(shard);
-    if (!shard_is_majority(shard, query->asked))
+    node_set nodes = shard_askable(shard);
+    if (!shard_is_majority(shard, nodes)) {
         leader_query_tick(shard, query);
-    else
-        ask(shard, query, now_ns);
+        return;
+    }
+    query->unsent = false;
+    query->asked = nodes;
+    ask(shard, query, now_ns);
 }
 
 /* The time for which a majority has this value: the quorum-th longest time left. -1: no expiry. */
@@ -210,7 +212,8 @@ void leader_query_tick(struct shard *shard, struct leader_query *query) {
                                              .changing =
                                                  may_gain_majority(shard, query, may_have_one_lease)});
     } else {
-        size_t length = error_text_no_quorum(shard, query->answered, 0, text);
+        node_set unasked = query->unsent ? shard_askable(shard) : 0; /* not their fault */
+        size_t length = error_text_no_quorum(shard, query->answered, unasked, text);
         fail(shard, query->request, (enum report_origin) query->origin, FAILURE_NO_QUORUM, text, length);
     }
     leader_query_end(shard, query);

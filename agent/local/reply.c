@@ -12,13 +12,14 @@ enum { ERROR_BYTES_MAX = 1600 };
 static const struct {
     const char *word, *text;
 } reasons[] = {
-    {"no-quorum", "no majority of the nodes extended the lease in time"},
-    {"taken", "another holder has a majority of the nodes, or the lease was resumed at another agent"},
-    {"paused", "the agent was stopped or starved past the deadline"},
-    {"heartbeat", "no BEAT came in time"},
-    {"max-hold", "the lease reached its max_hold"},
-    {"closed", "the agent closed the session"},
-    {"unread", "the client did not read the grant in time"},
+    [REASON_NO_QUORUM] = {"no-quorum", "no majority of the nodes extended the lease in time"},
+    [REASON_TAKEN] =
+        {"taken", "another holder has a majority of the nodes, or the lease was resumed at another agent"},
+    [REASON_PAUSED] = {"paused", "the agent was stopped or starved past the deadline"},
+    [REASON_HEARTBEAT] = {"heartbeat", "no BEAT came in time"},
+    [REASON_MAX_HOLD] = {"max-hold", "the lease reached its max_hold"},
+    [REASON_CLOSED] = {"closed", "the agent closed the session"},
+    [REASON_UNREAD] = {"unread", "the client did not read the grant in time"},
 };
 
 static_assert(sizeof(reasons) / sizeof(reasons[0]) == REASON_COUNT, "each reason has its words");

@@ -149,6 +149,10 @@ static void test_no_quorum(void) {
        "without a quorum a query fails at once");
     is_int(count_sent(OPERATION_QUERY), 0, "and no node is asked");
     is_int(count_reports(REPORT_FAILED), 1, "once");
+    ok(strstr(last_report(REPORT_FAILED)->text, "refused") &&
+           !strstr(last_report(REPORT_FAILED)->text, ": no answer"),
+       "the text names the nodes that are gone, not the one that was not asked: %s",
+       last_report(REPORT_FAILED)->text);
 }
 
 static void vote_value(unsigned node, const struct sent *sent, const char *value, int64_t token) {
