@@ -534,8 +534,9 @@ def test_reason_of_a_loss():
     holder.ready()
     victim.stop()
     equal(holder.status(), 125, "a lease that can't be kept: 125")
-    equal(holder.errors().split("\n")[-2], "redlock: reason: the lease can't be kept",
-          "not for the reason of an earlier one")
+    equal(holder.errors().split("\n")[-2],
+          "redlock: reason: the lease can't be kept: the agent no longer extends the lease (max_hold, or "
+          "the agent is stuck)", "not for the reason of an earlier one")
     victim.kill()
     client.close()
 
