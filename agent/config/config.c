@@ -191,7 +191,7 @@ static bool read_value(long line, const struct value_option *row, const char *te
     bool may_be_missing = reader.use == CONFIG_START && *text && !strchr("0123456789", *text); /* a name */
     const char *result = row->read == value_group ? "the socket keeps its group" : NULL;
     if ((row->read == value_user || row->read == value_peer_group) &&
-        value_add_id((uid_t) -1, "", ret, unused)) /* which nobody has: an empty list is for all */
+        value_add_id((uid_t) -1, "", ret, unused)) /* no user's: an empty list is for all */
         result = "the rule is not for it until a reload finds it";
     if (may_be_missing && result)
         warn(line, "%s = \"%.80s\": does not exist now: %s", row->name, text, result);

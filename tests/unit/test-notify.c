@@ -1,5 +1,5 @@
 /* The watchdog: the service manager replaces an agent with a thread that hangs within one period. And what
- * must arrive at a manager that stands still. The test is the manager and the keepers. */
+ * must arrive at a manager that reads nothing for a while. The test is the manager and the keepers. */
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>

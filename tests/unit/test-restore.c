@@ -255,6 +255,15 @@ static void test_unread_while_searching(void) {
            "not found until the deadline: the search ends with a release");
 
     restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    clear();
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_LOST);
+    is_string(got(0), ":1\r\n", "a lease that is lost before its release is done: the RELEASE is answered");
+
+    restore_harness_begin();
     keeper.nobody_reads = true;
     id = hold(0, "ACQUIRE job");
     pass_ms(GRANT_READ_MS + 20);

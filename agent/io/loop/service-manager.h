@@ -1,5 +1,6 @@
-/* The service manager's socket, see sd_notify(3). A manager that stands still (while it reloads all units,
- * say) takes nothing: sd_notify() would wait for it, and so would all clients. These messages don't wait. */
+/* The service manager's socket, see sd_notify(3). A manager that reads no messages (while it reloads all
+ * units, say) takes nothing: sd_notify() would wait for it, and so would all clients. These messages don't
+ * wait. */
 #pragma once
 
 #include <stddef.h>

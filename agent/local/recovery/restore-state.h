@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. It may end as NONE, an ordinary request;
- * the release of an abandoned LEFT one makes it REPORTED:
+/* A restored request begins as UNREPORTED, REPORTED, LEFT or MOVED. All but MOVED may end as NONE, an
+ * ordinary request. An abandoned lease that was LEFT becomes REPORTED when it is released:
  *
  *     UNREPORTED ──▶ NONE (granted, or it waits as any other)
  *     REPORTED ──▶ ACQUIRED ──▶ SPLIT ──▶ over, or LEFT
