@@ -9,7 +9,8 @@ struct call {
     const struct resp_token *arguments; /* without the command's name; as many as its entry allows */
     size_t n_arguments;
     instant_ns now_ns;
-    instant_ns asked_ns; /* when a former process took this request, which it left unanswered; else now */
+    instant_ns asked_ns; /* when a former process got this request, which it left unanswered; else now */
+    bool accepted;       /* the former process accepted it: it waits on, whatever the limits are now */
 };
 
 /* True if the peer may do this with the name ("" for an action without a name); otherwise replies DENIED. */

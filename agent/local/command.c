@@ -121,6 +121,8 @@ static void reply_wrong_number(struct session *session, const struct entry *entr
 static bool may_run(const struct call *call, const struct entry *entry) {
     const struct resp_token *name = &call->arguments[0];
 
+    if (call->accepted)
+        return true;
     if (!entry->named)
         return call_may(call, entry->right, "", 0);
     return argument_name_fault(name->text, name->length) ||
@@ -149,8 +151,9 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
         .n_arguments = n_tokens - 1,
         .now_ns = now_ns,
         .asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns,
+        .accepted = session->accepted,
     };
-    session->asked_ns = 0;
+    session_forget_former(session);
     if (!entry) {
         char name[64];
         (void) bytes_escape(tokens[0].text, tokens[0].length, name, sizeof(name));

@@ -25,17 +25,18 @@ const struct option lease_command_options[LEASE_COMMAND_OPTIONS] = {
 static_assert(2 + 2 * LEASE_COMMAND_OPTIONS <= REQUEST_ITEMS_MAX, "a request has room for all options");
 
 /* False: a time exceeds the rule's max_ttl, and the session has got the error. */
-static bool times_are_allowed(struct session *session, const struct policy_rule *rule,
+static bool times_are_allowed(const struct call *call, const struct policy_rule *rule,
                               const struct option_value options[LEASE_COMMAND_OPTIONS]) {
     static const enum lease_command_option bounded[] = {LEASE_COMMAND_TTL, LEASE_COMMAND_LINGER,
                                                         LEASE_COMMAND_COOLDOWN};
 
-    for (size_t i = 0; rule && i < sizeof(bounded) / sizeof(bounded[0]); i++) {
-        int64_t max_ms = policy_max_ttl_ms(&session->front->policy, &rule->terms);
+    for (size_t i = 0; rule && !call->accepted && i < sizeof(bounded) / sizeof(bounded[0]); i++) {
+        int64_t max_ms = policy_max_ttl_ms(&call->session->front->policy, &rule->terms);
         if (options[bounded[i]].ms <= max_ms)
             continue;
-        reply_error(session, "DENIED", "rule \"%s\" (line %u) allows %s at most %lld ms (max_ttl), not %lld",
-                    rule->pattern, rule->line, lease_command_options[bounded[i]].word, (long long) max_ms,
+        reply_error(call->session, "DENIED",
+                    "rule \"%s\" (line %u) allows %s at most %lld ms (max_ttl), not %lld", rule->pattern,
+                    rule->line, lease_command_options[bounded[i]].word, (long long) max_ms,
                     (long long) options[bounded[i]].ms);
         return false;
     }
@@ -71,7 +72,7 @@ void lease_command_acquire(const struct call *call) {
     const struct policy_limits *limits = policy_limits_of(policy, rule);
     options[LEASE_COMMAND_TTL].ms = instant_min(limits->default_ttl_ms, policy_max_ttl_ms(policy, limits));
     if (!option_read(call, 1, lease_command_options, LEASE_COMMAND_OPTIONS, options) ||
-        !times_are_allowed(session, rule, options))
+        !times_are_allowed(call, rule, options))
         return;
     const struct option_value *data = &options[LEASE_COMMAND_DATA];
     struct registry_ask ask = {
@@ -83,6 +84,7 @@ void lease_command_acquire(const struct call *call) {
         .terms = terms_of(policy, limits, options),
         .async = options[LEASE_COMMAND_ASYNC].given,
         .resumable = options[LEASE_COMMAND_RESUMABLE].given,
+        .accepted = call->accepted,
         .pid = session->pid,
         .uid = session->uid,
         .rule = (uint8_t) policy_number(policy, rule),
@@ -110,7 +112,8 @@ static bool is_within_quota(struct session *session, const struct registry_ask *
         [QUOTA_LEASES] = 1, [QUOTA_EXTENSIONS] = quota_extensions(ask->terms.ttl_ms)};
     bool waits = !ask->resume && registry_is_wanted(registry, ask->name, ask->name_length);
 
-    if (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length))
+    if (ask->accepted ||
+        (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length)))
         return true;
     for (enum quota_kind kind = QUOTA_LEASES; kind <= QUOTA_EXTENSIONS; kind++)
         if (!quota_may(&registry->quota, ask->uid, kind, amounts[kind])) {
@@ -146,7 +149,7 @@ void lease_command_ask(const struct call *call, const struct registry_ask *ask) 
         reply_error(session, "QUOTA", "the agent has no room for another name or its data");
     if (!request)
         return;
-    ledger_writer_taken(session, request->asked_ns);
+    ledger_writer_accepted(session, request->asked_ns);
     if (ask->resume)
         ledger_writer_resuming(session, ask, call->now_ns);
     if (ask->async)

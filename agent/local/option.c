@@ -17,16 +17,20 @@ size_t option_arguments_max(const struct option *options, size_t n_options) {
 }
 
 /* `argument` follows the option's word; NULL at the end of the request. */
-static bool read_value(struct session *session, const struct option *option,
+static bool read_value(const struct call *call, const struct option *option,
                        const struct resp_token *argument, struct option_value *value) {
+    struct session *session = call->session;
     const int64_t high = option->high == OPTION_MAX_TTL ? session->front->policy.max_ttl_ms : option->high;
+    const int64_t readable = call->accepted ? instant_max(high, TTL_MS_MAX) : high;
 
     switch (option->kind) {
     case OPTION_FLAG:
         return true;
     case OPTION_MILLISECONDS:
-        if (argument && argument_integer(argument, option->low, high, &value->ms))
+        if (argument && argument_integer(argument, option->low, readable, &value->ms)) {
+            value->ms = instant_min(value->ms, high);
             return true;
+        }
         reply_error(session, "BADARG", "%s wants milliseconds from %lld to %lld", option->word,
                     (long long) option->low, (long long) high);
         return false;
@@ -73,7 +77,7 @@ bool option_read(const struct call *call, size_t n_skipped, const struct option 
             return false;
         }
         const struct resp_token *next = i + 1 < call->n_arguments ? &call->arguments[i + 1] : NULL;
-        if (!read_value(call->session, option, next, &values[which]))
+        if (!read_value(call, option, next, &values[which]))
             return false;
         values[which].given = true;
         if (option->kind != OPTION_FLAG)

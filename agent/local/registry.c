@@ -40,7 +40,8 @@ static instant_ns next_arrival(struct registry *registry, instant_ns now_ns) {
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
     bool counts_already =
-        ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length);
+        ask->accepted ||
+        (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length));
 
     if ((registry_is_full(registry) && !counts_already) ||
         registry->requests.taken == registry->requests_max)

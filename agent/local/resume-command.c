@@ -23,8 +23,9 @@ static bool terms_are_allowed(const struct call *call, const struct policy_rule 
         return false;
     }
     int64_t most_ms = policy_max_ttl_ms(policy, limits);
-    if (rule && (instant_max(token->terms.ttl_ms, token->terms.linger_ms) > most_ms ||
-                 token->cooldown_until_ns > instant_add(call->now_ns, most_ms * NS_PER_MS))) {
+    if (rule && !call->accepted &&
+        (instant_max(token->terms.ttl_ms, token->terms.linger_ms) > most_ms ||
+         token->cooldown_until_ns > instant_add(call->now_ns, most_ms * NS_PER_MS))) {
         reply_error(
             call->session, "DENIED",
             "rule \"%s\" (line %u) allows a ttl, linger and cooldown of at most %lld ms (max_ttl), and "
@@ -72,6 +73,7 @@ static void resume(const struct call *call, struct resume_token *token) {
         .terms = token->terms,
         .async = options[RESUME_COMMAND_ASYNC].given,
         .resumable = true,
+        .accepted = call->accepted,
         .resume = token->value,
         .hold_until_ns = token->hold_until_ns,
         .cooldown_until_ns = token->cooldown_until_ns,

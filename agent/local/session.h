@@ -44,7 +44,9 @@ struct session {
     struct list observations; /* see observe.h */
     unsigned n_observations;
     struct list listing_link; /* in the front's `uncounted` or `listings` */
+    uint64_t request_at;      /* position of the last request taken, in the stream of requests */
     instant_ns asked_ns;      /* of a request that a former process left unanswered; 0: none */
+    bool accepted;            /* the former process accepted that request */
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
 
@@ -81,6 +83,12 @@ static inline void session_note_work(const struct session *session, unsigned uni
 
 static inline bool session_ready(const struct session *session) {
     return session->state == SESSION_READY;
+}
+
+/* What the former process left unanswered is taken, or is none of its requests. */
+static inline void session_forget_former(struct session *session) {
+    session->asked_ns = 0;
+    session->accepted = false;
 }
 
 /* The session waits for the outcome of this request, in the state given. */

@@ -485,6 +485,29 @@ def test_other_key_format():
     agent.replace()
 
 
+def test_waits_under_smaller_limits():
+    """Requests that wait, without a reply so far, are neither rejected by a smaller max_ttl nor by a smaller
+    max_leases."""
+    holder, waiter = agent.client(3), agent.client(3)
+    held = holder.acquire("waited for", "TTL", 4000)
+    waiter.send("ACQUIRE", "waited for", "TTL", 8000, "WAIT", -1)
+    lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
+    agent.wait_stored(holder)
+    lab.wait_for(lambda: len(agent.sessions()) >= 2, what="the waiter in the store")
+    agent.write_config('default_ttl = "5s"\nmax_ttl = "5s"\nmax_leases = 1\nnode_timeout = "2s"\n')
+    agent.replace()
+    late = agent.client(3)
+    begins(late.acquire("another"), "QUOTA the agent has 1 leases and waiters", "a new request is rejected")
+    holder.call("RELEASE", held["id"])
+    grant = lab.as_map(waiter.reply())
+    ok(isinstance(grant, dict) and waiter.call("CHECK", grant["id"]) <= 5000,
+       "one that waits gets its lease, with the smaller ttl: %s" % grant)
+    for one in holder, waiter, late:
+        one.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+
+
 def test_without_manager():
     alone = lab.Agent(nodes, CONFIG, start=False)
     process = subprocess.run(
@@ -507,4 +530,5 @@ main(test_not_stored, test_not_stored_within_limit, test_not_stored_beyond_max_l
      test_other_version, test_host_changed,
      test_store_is_tidy, test_full_store, test_long_names, test_no_room, test_socket_name,
      test_name_in_use, test_busy_manager, test_many, test_high_slots, test_few_descriptors,
-     test_fewer_leases, test_shorter_max_ttl, test_other_key_format, test_without_manager)
+     test_fewer_leases, test_shorter_max_ttl, test_waits_under_smaller_limits,
+     test_other_key_format, test_without_manager)

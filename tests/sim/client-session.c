@@ -71,7 +71,7 @@ void client_session_begin(struct client_session *of, struct sim_agent *agent) {
     of->id = ++ids << SESSION_SLOT_BITS | client_session_slot(of);
     of->stored = of->hung_up = of->torn = false;
     of->n_socket = 0;
-    of->received = of->parsed = of->request_at = 0;
+    of->received = of->parsed = 0;
     start(of);
 }
 
@@ -139,7 +139,7 @@ static size_t take_request(struct client_session *of) {
         violation("the agent of client %u rejects its request", client_session_client(of));
     if (n <= 0)
         return 0;
-    of->request_at = of->parsed;
+    of->session.request_at = of->parsed;
     of->parsed += (size_t) n;
     if (n_tokens > 0)
         (void) command_run(&of->session, tokens, n_tokens, session_now(of));
@@ -177,7 +177,7 @@ void client_session_write(struct session *session, const char *bytes, size_t len
 static struct ledger_state state_of(const struct client_session *of) {
     bool answered = session_ready(&of->session) || of->session.state == SESSION_QUITTING;
 
-    return (struct ledger_state){.answered = answered ? of->parsed : of->request_at,
+    return (struct ledger_state){.answered = answered ? of->parsed : of->session.request_at,
                                  .protocol = (uint8_t) of->session.protocol,
                                  .pushes = of->session.pushes,
                                  .page = of->session.requester.page != NULL};
@@ -274,6 +274,8 @@ static void restore_input(struct client_session *of, const struct ledger_reader_
     }
     ledger_received(ledger, client_session_slot(of), position, length,
                     view->asked_ns > 0 ? view->asked_ns : session_now(of));
+    if (view->accepted)
+        ledger_accepted(ledger, client_session_slot(of), position, view->asked_ns);
 }
 
 void client_session_restore(struct client_session *of, const struct ledger_reader_session_view *view) {
@@ -281,7 +283,8 @@ void client_session_restore(struct client_session *of, const struct ledger_reade
     of->session.protocol = view->state.protocol;
     of->session.pushes = view->state.pushes;
     of->session.asked_ns = view->asked_ns;
-    of->received = of->parsed = of->request_at = view->state.answered;
+    of->session.accepted = view->accepted;
+    of->received = of->parsed = of->session.request_at = view->state.answered;
     if (view->state.page) {
         if (!deadline_page_adopt(&of->page, of->page_memory, SESSION_PAGE_BYTES))
             violation("client %u's page is none", client_session_client(of));

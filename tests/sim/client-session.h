@@ -30,7 +30,7 @@ struct client_session {
     struct deadline_page page;
     char input[SESSION_INPUT_BYTES]; /* received, and not parsed */
     size_t n_input;
-    uint64_t received, parsed, request_at; /* positions in the stream of requests */
+    uint64_t received, parsed; /* positions in the stream of requests */
     char *output;                          /* not sent */
     size_t n_output;
 };

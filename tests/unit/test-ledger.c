@@ -92,6 +92,29 @@ static void test_requests(void) {
     ok(unanswered_is(1, "QUIT\r\n"), "the next request is kept");
 }
 
+/* A request that was accepted waits on in the next process; one that has only arrived is examined there. */
+static void test_accepted(void) {
+    const struct ledger_state first = {.answered = 6, .protocol = 2};
+
+    ledger_harness_begin();
+    receive(1, 0, "PING\r\nPING\r\n", 77);
+    ok(!view_of(1).accepted, "a request that has arrived is not accepted");
+    ledger_accepted(&ledger, 1, 0, 78);
+    ok(view_of(1).accepted && view_of(1).asked_ns == 78, "the first request of a session is accepted");
+    send_all(1, &first, 7);
+    ok(!view_of(1).accepted, "once it is answered, the next one is not");
+    ledger_accepted(&ledger, 1, 6, 79);
+    ok(view_of(1).accepted, "until it is accepted, too");
+    send_all(1, &(struct ledger_state){.answered = 12, .protocol = 2}, 7);
+    receive(1, 12, "PING\r\n", 88);
+    ok(!view_of(1).accepted, "one that arrives later is not");
+
+    ledger_harness_begin();
+    receive(1, 0, "PING\r\nPING\r\n", 77);
+    ledger_accepted(&ledger, 1, 6, 78);
+    ok(!view_of(1).accepted, "the reply to the one before was not sent: the next process begins with that");
+}
+
 static void test_too_many(void) {
     static char text[LEDGER_LOG_BYTES_MAX + 1];
 
@@ -226,6 +249,7 @@ static void test_full(void) {
 
 int main(void) {
     test_requests();
+    test_accepted();
     test_too_many();
     test_sending();
     test_entries();

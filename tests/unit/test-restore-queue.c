@@ -306,6 +306,98 @@ static void test_one_try(void) {
     (void) holder;
 }
 
+/* The session's next request is one that the former process accepted, and left unanswered. */
+static void accepted_before(unsigned session) {
+    harness.sessions[session].asked_ns = harness.now_ns - NS_PER_S;
+    harness.sessions[session].accepted = true;
+}
+
+static void ask_again(unsigned session, const char *line) {
+    accepted_before(session);
+    ask(session, line);
+}
+
+static void test_unanswered_beyond_limits(void) {
+    restore_harness_begin();
+    uint64_t held = hold(0, "ACQUIRE job");
+    clear();
+    replace();
+    harness.front.registry.limit = 1;
+    ask_again(1, "ACQUIRE job WAIT -1");
+    ask_again(2, "ACQUIRE other WAIT -1");
+    ok(!has(1, "-") && !has(2, "-"), "unanswered requests wait on beyond a smaller max_leases");
+    ask(3, "ACQUIRE job WAIT -1");
+    ok(has(3, "-QUOTA the agent has 1 leases"), "a new one is rejected");
+    report(held, REPORT_GRANTED);
+    serve();
+    is_int(last_command()->kind, COMMAND_CONTEND, "and they contend");
+
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    clear();
+    replace();
+    harness.front.registry.quota.max[QUOTA_LEASES] = 2;
+    harness.front.registry.quota.max[QUOTA_EXTENSIONS] = 2;
+    ask_again(1, "ACQUIRE job WAIT -1");
+    resume(2, "third", "");
+    ok(!has(1, "-") && has(2, "-QUOTA max_leases"), "the same beyond its user's share");
+    accepted_before(2);
+    resume(2, "third", "");
+    ok(!has(2, "-"), "and of RESUME");
+    is_int(harness.front.registry.quota.used[QUOTA_LEASES], 3, "they count as others do");
+}
+
+static void test_unanswered_with_longer_times(void) {
+    restore_harness_begin();
+    finds.max_ttl_ms = 5000;
+    replace();
+    ask(0, "ACQUIRE job TTL 60000 WAIT -1");
+    ok(has(0, "-BADARG TTL"), "a new request with a ttl above max_ttl is rejected");
+    ask_again(0, "ACQUIRE job TTL 60000 LINGER 60000 COOLDOWN 60000 WAIT -1");
+    ok(!has(0, "-"), "an unanswered one waits on");
+    ask_again(4, "ACQUIRE other TTL 4000 LINGER 60000 WAIT -1 TTL 60000");
+    ok(has(4, "-BADARG TTL is given twice"), "unless it is wrong anyway");
+    serve();
+    const struct lease_terms *terms = &last_command()->terms;
+    is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
+    ok(terms->ttl_ms == 5000 && terms->linger_ms == 5000 && terms->cooldown_ms == 5000,
+       "with the smaller ttl, linger and cooldown");
+}
+
+static void test_unanswered_above_rule(void) {
+    static char all[] = "*";
+    static struct policy_rule rule = {
+        .pattern = all,
+        .line = 9,
+        .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 5000, .max_ttl_ms = 5000, .max_waiters = 1}};
+    const struct policy_peer peer = {.uid = 1000, .gid = (gid_t) -1};
+
+    restore_harness_begin();
+    (void) wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
+    (void) wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
+    replace();
+    harness.front.policy.rules = &rule;
+    harness.front.policy.n_rules = 1;
+    harness.front.registry.quota.rule_max[1].waiters = 1;
+    for (unsigned i = 0; i < LISTENERS; i++)
+        session_set_peer(&harness.sessions[i], &peer);
+    clear();
+    ask(2, "ACQUIRE job TTL 6000 WAIT -1");
+    ok(has(2, "-DENIED rule"), "a new request above its rule's max_ttl is rejected");
+    ask_again(2, "ACQUIRE job TTL 6000 WAIT -1");
+    ok(!has(2, "-"), "an unanswered one waits on");
+    ask(3, "ACQUIRE job WAIT -1");
+    ok(has(3, "-QUOTA rule \"*\" (line 9) has max_waiters = 1"),
+       "a new request beyond max_waiters is rejected");
+    ask_again(3, "ACQUIRE job WAIT -1");
+    ok(!has(3, "-"), "an unanswered one waits on");
+    rule.terms.may = POLICY_MAY(POLICY_OBSERVE);
+    ask(4, "ACQUIRE job WAIT -1");
+    ok(has(4, "-DENIED rule \"*\" (line 9) does not allow 'acquire'"), "a new request without the right");
+    ask_again(4, "ACQUIRE job WAIT -1");
+    is_int(harness.sessions[4].state, SESSION_ACQUIRING, "an unanswered one waits on");
+}
+
 int main(void) {
     test_order();
     test_order_of_one_instant();
@@ -319,5 +411,8 @@ int main(void) {
     test_unreported_beside_a_resume();
     test_unanswered_first();
     test_one_try();
+    test_unanswered_beyond_limits();
+    test_unanswered_with_longer_times();
+    test_unanswered_above_rule();
     return done_testing();
 }

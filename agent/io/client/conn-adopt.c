@@ -20,9 +20,10 @@ static void restore_state(struct conn *conn, const struct ledger_reader_session_
     session->protocol = view->state.protocol;
     session->pushes = view->state.pushes;
     session->asked_ns = view->asked_ns;
+    session->accepted = view->accepted;
     memcpy(session->name, view->name, sizeof(session->name));
     session->name[sizeof(session->name) - 1] = '\0';
-    conn->received = conn->parsed = conn->request_at = view->state.answered;
+    conn->received = conn->parsed = session->request_at = view->state.answered;
     ledger_set_name(ledger, conn->slot, view->name);
     ledger_sent(ledger, conn->slot, &view->state);
 }
@@ -41,6 +42,8 @@ static void restore_input(struct conn *conn, const struct ledger_reader_session_
     }
     ledger_received(ledger, conn->slot, conn->received, length,
                     view->asked_ns > 0 ? view->asked_ns : clock_now_ns());
+    if (view->accepted)
+        ledger_accepted(ledger, conn->slot, conn->received, view->asked_ns);
     conn->received += length;
     if (conn_input_keep(conn, scratch, length) < 0)
         conn_output_fail(conn, ENOMEM);

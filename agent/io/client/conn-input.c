@@ -62,7 +62,7 @@ static void begin_skipping(struct conn *conn) {
     resp_skip_begin(&conn->skip, REQUEST_SKIPPED_BYTES_MAX);
     conn->skipping = true;
     conn->skipped_bytes = 0;
-    conn->request_at = conn->parsed;
+    conn->session.request_at = conn->parsed;
 }
 
 /* Skips a request over a limit, and replies at its end; until then the ledger has the request as not taken.
@@ -78,7 +78,7 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
         return n;
     conn->skipping = false;
     conn->parsed += conn->skipped_bytes;
-    conn->session.asked_ns = 0;
+    session_forget_former(&conn->session);
     reply_error(&conn->session, "BADARG",
                 "a request has at most %d items of at most %d bytes each, a line as many bytes: this "
                 "request was skipped",
@@ -105,11 +105,12 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
         return n;
     }
     if (n <= 0) {
-        conn->session.asked_ns = 0; /* a former process got its beginning only, and took no request */
+        session_forget_former(
+            &conn->session); /* a former process got its beginning only, and took no request */
         return n;
     }
     uint32_t written = conn->session.written;
-    conn->request_at = conn->parsed;
+    conn->session.request_at = conn->parsed;
     conn->parsed += (size_t) n;
     if (n_tokens > 0)
         *work += command_run(&conn->session, tokens, n_tokens, now_ns);

@@ -92,7 +92,7 @@ struct ledger_state conn_output_state(const struct conn *conn) {
     const struct session *session = &conn->session;
     bool answered = session_ready(session) || session->state == SESSION_QUITTING;
 
-    return (struct ledger_state){.answered = answered ? conn->parsed : conn->request_at,
+    return (struct ledger_state){.answered = answered ? conn->parsed : conn->session.request_at,
                                  .protocol = (uint8_t) session->protocol,
                                  .pushes = session->pushes,
                                  .page = session->requester.page != NULL};

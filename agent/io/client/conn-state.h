@@ -87,7 +87,6 @@ struct conn {
     struct resp_skip skip;
     size_t skipped_bytes;
     uint64_t received, parsed; /* positions in the stream of requests */
-    uint64_t request_at;       /* position of the last request taken */
 
     /* conn-output.c */
     struct send_buffer output;

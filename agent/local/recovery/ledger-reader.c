@@ -125,8 +125,10 @@ bool ledger_reader_session(const struct ledger_reader *reader, uint32_t slot,
                  read_unanswered(reader, session, view.state.answered, view.unanswered);
     if (view.whole)
         memcpy(view.name, session->name, sizeof(view.name));
-    if (view.whole && view.unanswered[0].length > 0)
+    if (view.whole && view.unanswered[0].length > 0) {
         view.asked_ns = session->asked_ns; /* otherwise of an answered request */
+        view.accepted = session->accepted == view.state.answered + 1;
+    }
     *ret = view;
     return true;
 }

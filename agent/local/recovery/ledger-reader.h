@@ -17,6 +17,7 @@ struct ledger_reader_session_view {
     bool whole; /* its state is certain: it can be restored */
     struct ledger_state state;
     instant_ns asked_ns;               /* of the oldest unanswered request; 0: unknown */
+    bool accepted;                     /* the process accepted that request */
     struct ledger_bytes unanswered[2]; /* requests to be read again */
     char name[LEDGER_NAME_BYTES];
 };

@@ -31,11 +31,11 @@ static struct ledger_entry entry_of(const struct session *session, const struct 
     };
 }
 
-void ledger_writer_taken(const struct session *session, instant_ns asked_ns) {
+void ledger_writer_accepted(const struct session *session, instant_ns asked_ns) {
     struct ledger *ledger = session->front->registry.ledger;
 
     if (ledger)
-        ledger_taken(ledger, slot_of(session), asked_ns);
+        ledger_accepted(ledger, slot_of(session), session->request_at, asked_ns);
 }
 
 void ledger_writer_waiting(const struct session *session, struct request *request,

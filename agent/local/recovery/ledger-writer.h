@@ -7,8 +7,8 @@
 
 struct session;
 
-/* The session's request was taken at this instant, from which its bound counts. */
-void ledger_writer_taken(const struct session *session, instant_ns asked_ns);
+/* The session's request was accepted at this instant, from which its bound counts. */
+void ledger_writer_accepted(const struct session *session, instant_ns asked_ns);
 
 /* The request waits. */
 void ledger_writer_waiting(const struct session *session, struct request *request,

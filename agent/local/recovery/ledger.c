@@ -239,8 +239,11 @@ static bool keep(struct ledger *ledger, struct ledger_session *session, uint64_t
     return true;
 }
 
-void ledger_taken(struct ledger *ledger, uint32_t slot, instant_ns asked_ns) {
-    session_at(ledger, slot)->asked_ns = asked_ns;
+void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, instant_ns asked_ns) {
+    struct ledger_session *session = session_at(ledger, slot);
+
+    session->asked_ns = asked_ns;
+    PUBLISH(session->accepted, position + 1);
 }
 
 void ledger_received(struct ledger *ledger, uint32_t slot, uint64_t position, size_t length,

@@ -23,7 +23,7 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 8,
+    LEDGER_VERSION = 9,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
@@ -92,7 +92,8 @@ struct ledger_session {
     uint8_t torn;       /* a flush was sent in part */
     uint8_t incomplete; /* part of its state is missing, for want of room */
     uint64_t incomplete_until;
-    instant_ns asked_ns; /* when the oldest unanswered request was taken, or came */
+    uint64_t accepted;   /* position of the latest request that was accepted, + 1; 0: none */
+    instant_ns asked_ns; /* when the oldest unanswered request was accepted, or came */
     char name[LEDGER_NAME_BYTES];
 };
 
@@ -167,8 +168,8 @@ void ledger_close(struct ledger *ledger, uint32_t slot);
 
 void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name);
 
-/* The session's oldest unanswered request was taken at this instant. */
-void ledger_taken(struct ledger *ledger, uint32_t slot, instant_ns asked_ns);
+/* The session's request at this position of its stream was accepted at this instant. */
+void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, instant_ns asked_ns);
 
 /* Call before bytes are received into header->scratch, from this position of the session's stream. */
 struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uint64_t position);
