@@ -355,15 +355,25 @@ static void plan(struct observe_table *table, struct observe_name *observed, int
                     instant_max(now_ns + delay_ms * NS_PER_MS, next_query_ns(observed)));
 }
 
+/* A resumable lease that was waited for gets another value soon, with the same token. */
+static bool is_same_lease(const struct observe_name *observed, const struct report *report, size_t length,
+                          int64_t token) {
+    const struct shared_string *value = observed->value;
+
+    if (observed->leadership != LEADERSHIP_HELD || observed->foreign_type != report->foreign_type)
+        return false;
+    return lock_value_is_same_lease(value->bytes, value->head_length, report->text, length) ||
+           (token != 0 && token == observed->token &&
+            lock_value_is_same_holder(value->bytes, value->head_length, report->text, length));
+}
+
 /* True if observers get a push. */
 static bool take_holder(struct observe_table *table, struct observe_name *observed,
                         const struct report *report, instant_ns now_ns) {
     size_t length =
         report->text_length < SHARED_STRING_BYTES_MAX ? report->text_length : SHARED_STRING_BYTES_MAX;
     int64_t token = lock_value_is_agents(report->text, length) ? report->token : 0;
-    bool same =
-        observed->leadership == LEADERSHIP_HELD && observed->foreign_type == report->foreign_type &&
-        lock_value_is_same_lease(observed->value->bytes, observed->value->head_length, report->text, length);
+    bool same = is_same_lease(observed, report, length, token);
     bool changed = !same || (token != 0 && token != observed->token);
 
     struct shared_string *value = shared_string_new(&table->texts, report->text, length, NULL, 0);

@@ -61,6 +61,7 @@ static void test_same_lease(void) {
        "a lease that another agent resumed has the same random part");
     ok(!lock_value_is_same_lease(HEX, strlen(HEX), one, strlen(one)), "a foreign value is no such lease");
     ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
+    ok(!lock_value_is_same_holder("x", 1, "x", 1), "foreign values have no holder");
 }
 
 static void test_resumed(void) {

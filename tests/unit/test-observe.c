@@ -142,6 +142,17 @@ static void test_changes(void) {
     push_of(want, sizeof(want), "web1:12345678:42", "web1", 8, "", 0);
     is_string(pushed(0), want, "another lease of the same process is a change");
     (void) query_within_ms(1100);
+    answer(HEX_A ":web1:12345678:42:0:", 8);
+    is_string(pushed(0), "", "a new value with the same token and holder is no change");
+    (void) query_within_ms(1100);
+    answer(HEX_B ":web1:12345678:42:0:", 9);
+    push_of(want, sizeof(want), "web1:12345678:42", "web1", 9, "", 0);
+    is_string(pushed(0), want, "one with another token is a change");
+    (void) query_within_ms(1100);
+    answer(HEX_A ":web1:12345678:43:0:", 9);
+    push_of(want, sizeof(want), "web1:12345678:43", "web1", 9, "", 0);
+    is_string(pushed(0), want, "so is another process");
+    (void) query_within_ms(1100);
     answer("a:b:c", 8);
     push_of(want, sizeof(want), "a:b:c", "", 0, "", 0);
     is_string(pushed(0), want, "another library's lock has neither host nor token");
