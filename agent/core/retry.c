@@ -12,10 +12,10 @@
 enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,
-    POLL_PER_WAITER_US = 250,  /* for each waiter: a keeper polls less than 4,000 times a second */
-    POLL_COVERED_MS_MIN = 300, /* while a majority is covered */
-    POLL_COVERED_MS_MAX = 700,
-    POLL_COVERED_PER_WAITER_US = 1000,
+    POLL_PER_WAITER_US = 250, /* for each waiter: a keeper polls less than 4,000 times a second */
+    POLL_RARE_MS_MIN = 300,   /* while an event starts the next attempt: a message, or a node's return */
+    POLL_RARE_MS_MAX = 700,
+    POLL_RARE_PER_WAITER_US = 1000,
     SPLIT_MS_MIN = 2,
     SPLIT_MS_STEP = 8,
     GRACE_US_MIN = 100, /* one to two round trips after the first message, for the others to arrive */
@@ -124,15 +124,22 @@ static int64_t time_left_ms(const struct shard *shard, const struct lease *lease
     return lease->least_left_ms[missing - 1];
 }
 
+/* True if a majority is covered; or if no majority can be asked (attempt_node_back()), as the front knows.
+ */
+static bool awaits_event(const struct shard *shard, const struct lease *lease) {
+    if (lease->failure == 1 + FAILURE_NO_QUORUM)
+        return lease->reported_failure == lease->failure && !shard_has_quorum(shard);
+    return met_agent(lease) && shard_is_majority(shard, lease->covered);
+}
+
 static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
-    bool covered = met_agent(lease) && shard_is_majority(shard, lease->covered);
-    int64_t delay_ns = covered ? random_between(&shard->random, POLL_COVERED_MS_MIN * NS_PER_MS,
-                                                POLL_COVERED_MS_MAX * NS_PER_MS)
-                               : retry_ordinary_ns(shard);
+    bool rare = awaits_event(shard, lease);
+    int64_t delay_ns =
+        rare ? random_between(&shard->random, POLL_RARE_MS_MIN * NS_PER_MS, POLL_RARE_MS_MAX * NS_PER_MS)
+             : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
-    delay_ns +=
-        (int64_t) shard->waiting * (covered ? POLL_COVERED_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
+    delay_ns += (int64_t) shard->waiting * (rare ? POLL_RARE_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
     /* A millisecond later, since PTTL is rounded. */
     if (left_ms < TTL_MS_MAX)
         delay_ns =

@@ -38,6 +38,21 @@ static void test_polls(void) {
            "with a new majority of subscriptions there is one more attempt");
 }
 
+/* A node's return starts the next attempt: test-attempt.c. */
+static void test_polls_without_quorum(void) {
+    shard_harness_begin(3);
+    contend(1, true);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    ok(timer_queue_earliest(&harness.shard.due) <= harness.now_ns + 77 * NS_PER_MS, "the request polls");
+    pass_ms(201);
+    is_int(last_report(REPORT_CONTENDED)->failure, FAILURE_NO_QUORUM,
+           "an attempt fails after two node time-outs without a quorum");
+    ok(timer_queue_earliest(&harness.shard.due) > harness.now_ns + 200 * NS_PER_MS, "then it polls rarely");
+}
+
 /* So many nodes are free in the next attempt, and three more have the holder, with so many ms left; -1:
  * without an expiry. */
 static void meet_expiries(unsigned free_nodes, int64_t first, int64_t second, int64_t third) {
@@ -364,6 +379,7 @@ static void test_epochs_have_changed(void) {
 
 int main(void) {
     test_polls();
+    test_polls_without_quorum();
     test_expiries();
     test_splits();
     test_parted_by_chance();
