@@ -88,9 +88,11 @@ static void lose_all(struct shard *shard, instant_ns now_ns) {
 /* --- probes, marks, blessings --- */
 
 static struct node_epoch_terms terms_of(const struct shard *shard, unsigned index) {
-    uint32_t covered_ms;
-    instant_ns bless_ns = quarantine_bless_ns(shard, index, &covered_ms);
+    uint32_t covered_ms = TTL_MS_MAX;
+    instant_ns bless_ns = INSTANT_NEVER;
 
+    if (node_is_quarantined(&shard->nodes[index]))
+        bless_ns = quarantine_bless_ns(shard, index, &covered_ms);
     return (struct node_epoch_terms){.max_ttl_ms = shard->max_ttl_ms,
                                      .quarantine = shard->config.quarantine,
                                      .bless_ns = bless_ns,

@@ -1,5 +1,6 @@
 #include "core/quarantine.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "core/node-epoch.h"
@@ -108,11 +109,9 @@ static bool is_confirmed(const struct shard *shard, unsigned index, const struct
 
 instant_ns quarantine_bless_ns(const struct shard *shard, unsigned index, uint32_t *ret_covered_ms) {
     const struct node *node = &shard->nodes[index];
-
-    *ret_covered_ms = TTL_MS_MAX;
-    if (!node_is_quarantined(node))
-        return INSTANT_NEVER;
     const struct readings readings = read_others(shard, index);
+
+    assert(node_is_quarantined(node));
     instant_ns end_ns = until_ns(shard, node, &readings, ret_covered_ms);
     if (is_confirmed(shard, index, &readings, end_ns))
         return end_ns;

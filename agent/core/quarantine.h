@@ -41,10 +41,10 @@ enum { QUARANTINE_TEXT_BYTES = 200 };
 /* When the node's quarantine ends, if our mark is present; INSTANT_NEVER: unknown. */
 instant_ns quarantine_until_ns(const struct shard *shard, unsigned node);
 
-/* When the node may be blessed, as far as known: not before the nodes that count by our marks were read once
- * more after the quarantine's end. An agent that noticed a loss at the last moment has left its mark, or
- * renewed its fleet's epoch, since the reading before. `ret_covered_ms`: by then forgotten leases with at
- * most this ttl have ended. */
+/* When the quarantined node may be blessed, as far as known: not before the nodes that count by our marks
+ * were read once more after the quarantine's end. An agent that noticed a loss at the last moment has left
+ * its mark, or renewed its fleet's epoch, since the reading before. `ret_covered_ms`: by then forgotten
+ * leases with at most this ttl have ended. */
 instant_ns quarantine_bless_ns(const struct shard *shard, unsigned node, uint32_t *ret_covered_ms);
 
 /* The length of a quarantine for the longest ttl that is known now; 0: there are no quarantines. */

@@ -567,6 +567,8 @@ static void ask(void) {
         reader.example = (unsigned) pick(0, EXAMPLES - 1);
         say(QUESTION_EXAMPLE, examples[reader.example].request);
         say(QUESTION_LEASES, "LEASES");
+        if (chance(50)) /* a STATUS takes as long as several requests */
+            return;
         say(QUESTION_STATUS, "STATUS");
         if (chance(20))
             say(QUESTION_NODES, "NODES");
