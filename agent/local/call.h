@@ -10,7 +10,7 @@ struct call {
     size_t n_arguments;
     instant_ns now_ns;
     instant_ns asked_ns; /* when a former process got this request, which it left unanswered; else now */
-    bool accepted;       /* the former process accepted it: it waits on, whatever the limits are now */
+    bool accepted;       /* the former process accepted it: quotas, limits and rights of now do not end it */
 };
 
 /* True if the peer may do this with the name ("" for an action without a name); otherwise replies DENIED. */

@@ -121,7 +121,7 @@ static void reply_wrong_number(struct session *session, const struct entry *entr
 static bool may_run(const struct call *call, const struct entry *entry) {
     const struct resp_token *name = &call->arguments[0];
 
-    if (call->accepted)
+    if (call->accepted && (entry->right == POLICY_ACQUIRE || entry->right == POLICY_RESUME))
         return true;
     if (!entry->named)
         return call_may(call, entry->right, "", 0);
@@ -151,9 +151,9 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
         .n_arguments = n_tokens - 1,
         .now_ns = now_ns,
         .asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns,
-        .accepted = session->accepted,
+        .accepted = session->accepted_at == session->request_at + 1,
     };
-    session_forget_former(session);
+    session->asked_ns = 0;
     if (!entry) {
         char name[64];
         (void) bytes_escape(tokens[0].text, tokens[0].length, name, sizeof(name));

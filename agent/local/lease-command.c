@@ -43,6 +43,12 @@ static bool times_are_allowed(const struct call *call, const struct policy_rule 
     return true;
 }
 
+/* Applies a max_ttl that is smaller since the request was accepted. (No key has LINGER as its ttl.) */
+static void shorten(const struct policy *policy, struct option_value options[LEASE_COMMAND_OPTIONS]) {
+    options[LEASE_COMMAND_TTL].ms = instant_min(options[LEASE_COMMAND_TTL].ms, policy->max_ttl_ms);
+    options[LEASE_COMMAND_COOLDOWN].ms = instant_min(options[LEASE_COMMAND_COOLDOWN].ms, policy->max_ttl_ms);
+}
+
 static struct lease_terms terms_of(const struct policy *policy, const struct policy_limits *limits,
                                    const struct option_value options[LEASE_COMMAND_OPTIONS]) {
     uint32_t ttl_ms = (uint32_t) options[LEASE_COMMAND_TTL].ms;
@@ -74,6 +80,8 @@ void lease_command_acquire(const struct call *call) {
     if (!option_read(call, 1, lease_command_options, LEASE_COMMAND_OPTIONS, options) ||
         !times_are_allowed(call, rule, options))
         return;
+    if (call->accepted)
+        shorten(policy, options);
     const struct option_value *data = &options[LEASE_COMMAND_DATA];
     struct registry_ask ask = {
         .name = name->text,

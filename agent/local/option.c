@@ -16,21 +16,25 @@ size_t option_arguments_max(const struct option *options, size_t n_options) {
     return n;
 }
 
+/* A smaller max_ttl since does not reject a request that the former process accepted. */
+static int64_t highest_ms(const struct call *call, const struct option *option) {
+    int64_t max_ttl_ms = call->accepted ? TTL_MS_MAX : call->session->front->policy.max_ttl_ms;
+
+    return option->high == OPTION_MAX_TTL ? max_ttl_ms : option->high;
+}
+
 /* `argument` follows the option's word; NULL at the end of the request. */
 static bool read_value(const struct call *call, const struct option *option,
                        const struct resp_token *argument, struct option_value *value) {
     struct session *session = call->session;
-    const int64_t high = option->high == OPTION_MAX_TTL ? session->front->policy.max_ttl_ms : option->high;
-    const int64_t readable = call->accepted ? instant_max(high, TTL_MS_MAX) : high;
+    const int64_t high = highest_ms(call, option);
 
     switch (option->kind) {
     case OPTION_FLAG:
         return true;
     case OPTION_MILLISECONDS:
-        if (argument && argument_integer(argument, option->low, readable, &value->ms)) {
-            value->ms = instant_min(value->ms, high);
+        if (argument && argument_integer(argument, option->low, high, &value->ms))
             return true;
-        }
         reply_error(session, "BADARG", "%s wants milliseconds from %lld to %lld", option->word,
                     (long long) option->low, (long long) high);
         return false;

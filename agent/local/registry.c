@@ -39,12 +39,10 @@ static instant_ns next_arrival(struct registry *registry, instant_ns now_ns) {
 
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns) {
-    bool counts_already =
-        ask->accepted ||
-        (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name, ask->name_length));
+    bool is_exempt = ask->accepted || (ask->resume && registry_has_left_lease(registry, ask->uid, ask->name,
+                                                                              ask->name_length));
 
-    if ((registry_is_full(registry) && !counts_already) ||
-        registry->requests.taken == registry->requests_max)
+    if ((registry_is_full(registry) && !is_exempt) || registry->requests.taken == registry->requests_max)
         return NULL;
     struct shared_string *tail = shared_string_new(&registry->texts, ask->tail, ask->tail_length, NULL, 0);
     struct name_table_entry *name =

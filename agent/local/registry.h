@@ -121,7 +121,7 @@ struct registry_ask {
     struct lease_terms terms;
     bool async;
     bool resumable;
-    bool accepted;                /* by a former process: no limit ends its wait */
+    bool accepted;                /* by a former process: it waits on, beyond quotas and limits */
     const uint8_t *resume;        /* random part of the lock value to resume; NULL: to acquire */
     instant_ns hold_until_ns;     /* of the resumed lease */
     instant_ns cooldown_until_ns; /* of the resumed lease; 0: no cooldown */

@@ -46,7 +46,7 @@ struct session {
     struct list listing_link; /* in the front's `uncounted` or `listings` */
     uint64_t request_at;      /* position of the last request taken, in the stream of requests */
     instant_ns asked_ns;      /* of a request that a former process left unanswered; 0: none */
-    bool accepted;            /* the former process accepted that request */
+    uint64_t accepted_at;     /* position of a request that the former process accepted, + 1; 0: none */
     char name[SESSION_NAME_BYTES_MAX + 1];
 };
 
@@ -83,12 +83,6 @@ static inline void session_note_work(const struct session *session, unsigned uni
 
 static inline bool session_ready(const struct session *session) {
     return session->state == SESSION_READY;
-}
-
-/* What the former process left unanswered is taken, or is none of its requests. */
-static inline void session_forget_former(struct session *session) {
-    session->asked_ns = 0;
-    session->accepted = false;
 }
 
 /* The session waits for the outcome of this request, in the state given. */

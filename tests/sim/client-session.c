@@ -262,6 +262,7 @@ void client_sessions_drop_output(void) {
 /* The unanswered requests, as if they were received now. */
 static void restore_input(struct client_session *of, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = client_session_ledger(of);
+    instant_ns asked_ns = view->asked_ns > 0 ? view->asked_ns : session_now(of);
     uint64_t position = of->received;
     size_t length = 0;
 
@@ -272,10 +273,9 @@ static void restore_input(struct client_session *of, const struct ledger_reader_
         keep(of, view->unanswered[i].bytes, view->unanswered[i].length);
         length += view->unanswered[i].length;
     }
-    ledger_received(ledger, client_session_slot(of), position, length,
-                    view->asked_ns > 0 ? view->asked_ns : session_now(of));
-    if (view->accepted)
-        ledger_accepted(ledger, client_session_slot(of), position, view->asked_ns);
+    ledger_received(ledger, client_session_slot(of), position, length, asked_ns);
+    if (view->accepted != 0)
+        ledger_accepted(ledger, client_session_slot(of), view->accepted - 1, asked_ns);
 }
 
 void client_session_restore(struct client_session *of, const struct ledger_reader_session_view *view) {
@@ -283,7 +283,7 @@ void client_session_restore(struct client_session *of, const struct ledger_reade
     of->session.protocol = view->state.protocol;
     of->session.pushes = view->state.pushes;
     of->session.asked_ns = view->asked_ns;
-    of->session.accepted = view->accepted;
+    of->session.accepted_at = view->accepted;
     of->received = of->parsed = of->session.request_at = view->state.answered;
     if (view->state.page) {
         if (!deadline_page_adopt(&of->page, of->page_memory, SESSION_PAGE_BYTES))

@@ -498,6 +498,8 @@ MUTATIONS = [
      "if (entry->risk_flush == (uint16_t) (flushes + 2) &&"),
     ("unanswered requests are lost in a restart", "agent/local/recovery/ledger-reader.c",
      "    ret[0] = ledger_unanswered(log, answered);\n", ""),
+    ("a request that has only arrived counts as accepted", "agent/local/recovery/ledger-reader.c",
+     "session->accepted > view.state.answered ? session->accepted : 0", "view.state.answered + 1"),
     ("answered requests are read again after a restart", "agent/local/recovery/ledger.c",
      "size_t skip = answered > from ? (size_t) (answered - from) : 0;",
      "size_t skip = answered > from + LEDGER_LOG_BYTES_MAX ? (size_t) (answered - from) : 0;"),

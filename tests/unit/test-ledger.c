@@ -98,21 +98,24 @@ static void test_accepted(void) {
 
     ledger_harness_begin();
     receive(1, 0, "PING\r\nPING\r\n", 77);
-    ok(!view_of(1).accepted, "a request that has arrived is not accepted");
+    is_int(view_of(1).accepted, 0, "a request that has arrived is not accepted");
     ledger_accepted(&ledger, 1, 0, 78);
-    ok(view_of(1).accepted && view_of(1).asked_ns == 78, "the first request of a session is accepted");
+    is_int(view_of(1).accepted, 0 + 1, "the first request of a session is accepted");
+    is_int(view_of(1).asked_ns, 78, "at this instant");
     send_all(1, &first, 7);
-    ok(!view_of(1).accepted, "once it is answered, the next one is not");
+    is_int(view_of(1).accepted, 0, "once it is answered, the next one is not");
     ledger_accepted(&ledger, 1, 6, 79);
-    ok(view_of(1).accepted, "until it is accepted, too");
+    is_int(view_of(1).accepted, 6 + 1, "until it is accepted, too");
+    ledger_forget_accepted(&ledger, 1);
+    is_int(view_of(1).accepted, 0, "a request that is over, and not answered, is not accepted");
     send_all(1, &(struct ledger_state){.answered = 12, .protocol = 2}, 7);
     receive(1, 12, "PING\r\n", 88);
-    ok(!view_of(1).accepted, "one that arrives later is not");
+    is_int(view_of(1).accepted, 0, "one that arrives later is not");
 
     ledger_harness_begin();
     receive(1, 0, "PING\r\nPING\r\n", 77);
     ledger_accepted(&ledger, 1, 6, 78);
-    ok(!view_of(1).accepted, "the reply to the one before was not sent: the next process begins with that");
+    is_int(view_of(1).accepted, 6 + 1, "one behind a reply that was not sent is");
 }
 
 static void test_too_many(void) {

@@ -309,7 +309,7 @@ static void test_one_try(void) {
 /* The session's next request is one that the former process accepted, and left unanswered. */
 static void accepted_before(unsigned session) {
     harness.sessions[session].asked_ns = harness.now_ns - NS_PER_S;
-    harness.sessions[session].accepted = true;
+    harness.sessions[session].accepted_at = harness.sessions[session].request_at + 1;
 }
 
 static void ask_again(unsigned session, const char *line) {
@@ -360,8 +360,8 @@ static void test_unanswered_with_longer_times(void) {
     serve();
     const struct lease_terms *terms = &last_command()->terms;
     is_int(last_command()->kind, COMMAND_CONTEND, "it contends");
-    ok(terms->ttl_ms == 5000 && terms->linger_ms == 5000 && terms->cooldown_ms == 5000,
-       "with the smaller ttl, linger and cooldown");
+    ok(terms->ttl_ms == 5000 && terms->linger_ms == 60000 && terms->cooldown_ms == 5000,
+       "with the smaller ttl and cooldown, and the linger that was asked for");
 }
 
 static void test_unanswered_above_rule(void) {

@@ -20,7 +20,7 @@ static void restore_state(struct conn *conn, const struct ledger_reader_session_
     session->protocol = view->state.protocol;
     session->pushes = view->state.pushes;
     session->asked_ns = view->asked_ns;
-    session->accepted = view->accepted;
+    session->accepted_at = view->accepted;
     memcpy(session->name, view->name, sizeof(session->name));
     session->name[sizeof(session->name) - 1] = '\0';
     conn->received = conn->parsed = session->request_at = view->state.answered;
@@ -32,6 +32,7 @@ static void restore_state(struct conn *conn, const struct ledger_reader_session_
 static void restore_input(struct conn *conn, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = conn->table->local->registry.ledger;
     char *scratch = (char *) ledger->header->scratch;
+    instant_ns asked_ns = view->asked_ns > 0 ? view->asked_ns : clock_now_ns();
     size_t length = 0;
 
     (void) ledger_receive(ledger, conn->slot, conn->received);
@@ -40,10 +41,9 @@ static void restore_input(struct conn *conn, const struct ledger_reader_session_
             memcpy(scratch + length, view->unanswered[i].bytes, view->unanswered[i].length);
         length += view->unanswered[i].length;
     }
-    ledger_received(ledger, conn->slot, conn->received, length,
-                    view->asked_ns > 0 ? view->asked_ns : clock_now_ns());
-    if (view->accepted)
-        ledger_accepted(ledger, conn->slot, conn->received, view->asked_ns);
+    ledger_received(ledger, conn->slot, conn->received, length, asked_ns);
+    if (view->accepted != 0)
+        ledger_accepted(ledger, conn->slot, view->accepted - 1, asked_ns);
     conn->received += length;
     if (conn_input_keep(conn, scratch, length) < 0)
         conn_output_fail(conn, ENOMEM);

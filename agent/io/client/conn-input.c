@@ -78,7 +78,7 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
         return n;
     conn->skipping = false;
     conn->parsed += conn->skipped_bytes;
-    session_forget_former(&conn->session);
+    conn->session.asked_ns = 0;
     reply_error(&conn->session, "BADARG",
                 "a request has at most %d items of at most %d bytes each, a line as many bytes: this "
                 "request was skipped",
@@ -105,8 +105,7 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
         return n;
     }
     if (n <= 0) {
-        session_forget_former(
-            &conn->session); /* a former process got its beginning only, and took no request */
+        conn->session.asked_ns = 0; /* a former process got its beginning only, and took no request */
         return n;
     }
     uint32_t written = conn->session.written;

@@ -127,7 +127,7 @@ bool ledger_reader_session(const struct ledger_reader *reader, uint32_t slot,
         memcpy(view.name, session->name, sizeof(view.name));
     if (view.whole && view.unanswered[0].length > 0) {
         view.asked_ns = session->asked_ns; /* otherwise of an answered request */
-        view.accepted = session->accepted == view.state.answered + 1;
+        view.accepted = session->accepted > view.state.answered ? session->accepted : 0;
     }
     *ret = view;
     return true;

@@ -16,8 +16,8 @@ struct ledger_reader_session_view {
     uint64_t id;
     bool whole; /* its state is certain: it can be restored */
     struct ledger_state state;
-    instant_ns asked_ns;               /* of the oldest unanswered request; 0: unknown */
-    bool accepted;                     /* the process accepted that request */
+    instant_ns asked_ns; /* of the oldest unanswered request; 0: unknown */
+    uint64_t accepted;   /* position of an unanswered request that was accepted, + 1; 0: none */
     struct ledger_bytes unanswered[2]; /* requests to be read again */
     char name[LEDGER_NAME_BYTES];
 };

@@ -246,6 +246,10 @@ void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, in
     PUBLISH(session->accepted, position + 1);
 }
 
+void ledger_forget_accepted(struct ledger *ledger, uint32_t slot) {
+    PUBLISH(session_at(ledger, slot)->accepted, 0);
+}
+
 void ledger_received(struct ledger *ledger, uint32_t slot, uint64_t position, size_t length,
                      instant_ns now_ns) {
     struct ledger_session *session = session_at(ledger, slot);

@@ -92,7 +92,7 @@ struct ledger_session {
     uint8_t torn;       /* a flush was sent in part */
     uint8_t incomplete; /* part of its state is missing, for want of room */
     uint64_t incomplete_until;
-    uint64_t accepted;   /* position of the latest request that was accepted, + 1; 0: none */
+    uint64_t accepted;   /* position of the latest request that was accepted and is not over, + 1; 0: none */
     instant_ns asked_ns; /* when the oldest unanswered request was accepted, or came */
     char name[LEDGER_NAME_BYTES];
 };
@@ -170,6 +170,9 @@ void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name);
 
 /* The session's request at this position of its stream was accepted at this instant. */
 void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, instant_ns asked_ns);
+
+/* That request has failed, or its lease has ended. */
+void ledger_forget_accepted(struct ledger *ledger, uint32_t slot);
 
 /* Call before bytes are received into header->scratch, from this position of the session's stream. */
 struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uint64_t position);

@@ -135,6 +135,16 @@ static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now
 
 /* --- all entries --- */
 
+/* The requests that were accepted and have no entry. */
+static uint32_t count_accepted(const struct ledger_reader *reader) {
+    struct ledger_reader_session_view view;
+    uint32_t accepted = 0;
+
+    for (uint32_t slot = 0; slot < reader->header->sessions; slot++)
+        accepted += ledger_reader_session(reader, slot, &view) && view.accepted != 0;
+    return accepted;
+}
+
 uint32_t recovery_slots(const struct ledger_reader *reader) {
     struct ledger_reader_entry_view view;
     uint32_t slots = 0;
@@ -145,7 +155,7 @@ uint32_t recovery_slots(const struct ledger_reader *reader) {
         uint32_t slot = (uint32_t) (view.entry.request & (REQUESTS_MAX - 1));
         slots = slot >= slots ? slot + 1 : slots;
     }
-    return slots;
+    return slots + count_accepted(reader);
 }
 
 /* The entry is not restored. A client may consider its lease valid, or wait for its request. (A client that
