@@ -1,7 +1,9 @@
 /* Epoch keys as texts, and the differences between agents' configurations. */
 
+#include <stdio.h>
 #include <string.h>
 
+#include "core/node.h"
 #include "io/node/fleet.h"
 #include "tap.h"
 
@@ -74,6 +76,39 @@ static void test_fleets(void) {
     ok(strcmp(fleet_of(&skewed, 0).id, first.id) != 0, "and fence_skew");
 }
 
+static void test_explained(void) {
+    char *abc[] = {a, b, c}, *abd[] = {a, b, d}, names[3][33];
+    struct config one = config_of(3, abc), other = config_of(3, abd), skewed = one;
+    char text[NODE_TROUBLE_BYTES];
+    const struct fleet first = fleet_of(&one, 0);
+
+    fleet_explain(&first, fleet_of(&other, 0).text, true, text, sizeof(text));
+    is_string(text,
+              "votes for another fleet: that fleet has the node as a of a, b, d with fence_skew 60s, this "
+              "agent as a of a, b, c with fence_skew 60s: give each fleet its own db; or, when the other "
+              "fleet's agents have ended, run 'redlock nodes --bless a'",
+              "a node of a fleet with other nodes");
+    fleet_explain(&first, fleet_of(&one, 1).text, false, text, sizeof(text));
+    is_string(
+        text,
+        "has another fleet's mark: that fleet has the node as b of a, b, c with fence_skew 60s, this "
+        "agent as a: likely the addresses of a and b are swapped, here or there; else each fleet needs "
+        "its own db",
+        "of the same nodes, under another name: swapped addresses");
+    skewed.fence_skew_ms = 30000;
+    fleet_explain(&first, fleet_of(&skewed, 1).text, true, text, sizeof(text));
+    ok(strstr(text, "--bless a"), "not if fence_skew differs, too");
+    fleet_explain(&first, "", true, text, sizeof(text));
+    ok(strstr(text, "the node as one of other nodes,"), "nor if the other fleet is unknown");
+    for (unsigned i = 0; i < 3; i++) {
+        (void) snprintf(names[i], sizeof(names[i]), "%032u", i);
+        one.nodes[i].name = names[i];
+    }
+    const struct fleet longest = fleet_of(&one, 0);
+    fleet_explain(&longest, fleet_of(&one, 1).text, true, text, sizeof(text));
+    ok(strstr(text, "needs its own db"), "with the longest names the advice has room");
+}
+
 static void test_differences(void) {
     char *abc[] = {a, b, c}, prefix[] = "x:", nothing[] = "";
     struct config one = config_of(3, abc), other = one;
@@ -114,6 +149,7 @@ static void test_differences(void) {
 int main(void) {
     test_epoch();
     test_fleets();
+    test_explained();
     test_differences();
     return done_testing();
 }
