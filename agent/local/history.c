@@ -105,14 +105,19 @@ void history_add(struct history *history, const struct history_event *event, uin
 }
 
 void history_set_text(struct history_event *event, const char *text, size_t length) {
-    if (length > sizeof(event->text)) {
-        length = sizeof(event->text);
+    static const char ellipsis[] = "…";
+    size_t more = length > sizeof(event->text) ? sizeof(ellipsis) - 1 : 0;
+
+    if (more > 0) {
+        length = sizeof(event->text) - more;
         while (length > 0 && ((unsigned char) text[length] & 0xc0) == 0x80)
             length--;
     }
     if (length > 0)
         memcpy(event->text, text, length);
-    event->text_length = (uint8_t) length;
+    if (more > 0)
+        memcpy(event->text + length, ellipsis, more);
+    event->text_length = (uint8_t) (length + more);
 }
 
 void history_explain_loss(struct history *history, uint64_t name_hash, uint64_t id,

@@ -81,8 +81,7 @@ void history_init(struct history *history, void *memory);
 void history_add(struct history *history, const struct history_event *event, uint32_t uid);
 
 /* The sentence of a failure, or one of a risk or a loss that is not its reason's; cut where a character
- * ends.
- */
+ * ends, with "…" then. */
 void history_set_text(struct history_event *event, const char *text, size_t length);
 
 /* The keeper explains a loss that the front has noted by its own copy of the deadline. */

@@ -298,7 +298,12 @@ static void test_text(void) {
     memset(text, 'x', sizeof(text));
     memcpy(text + HISTORY_TEXT_BYTES - 1, "ä", 2);
     history_set_text(&event, text, sizeof(text));
-    is_int(event.text_length, HISTORY_TEXT_BYTES - 1, "a long one is cut between characters");
+    is_int(event.text_length, HISTORY_TEXT_BYTES, "a long one is cut");
+    ok(memcmp(event.text + HISTORY_TEXT_BYTES - 4, "x…", 4) == 0, "and shows that");
+    memcpy(text + HISTORY_TEXT_BYTES - 4, "ä", 2);
+    history_set_text(&event, text, sizeof(text));
+    is_int(event.text_length, HISTORY_TEXT_BYTES - 1, "between characters");
+    memset(text, 'x', sizeof(text));
     history_set_text(&event, text, HISTORY_TEXT_BYTES - 1);
     is_int(event.text_length, HISTORY_TEXT_BYTES - 1, "one that ends before that is whole");
     memset(text, 'x', sizeof(text));
@@ -307,7 +312,7 @@ static void test_text(void) {
     is_int(event.text_length, HISTORY_TEXT_BYTES, "the longest one is whole, whatever follows");
     memset(text, 0x80, sizeof(text));
     history_set_text(&event, text, sizeof(text));
-    is_int(event.text_length, 0, "what has no beginning of a character is left out");
+    is_int(event.text_length, strlen("…"), "what has no beginning of a character is left out");
 }
 
 int main(void) {
