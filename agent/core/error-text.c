@@ -32,6 +32,8 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
     (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
     if (lease->seen_type)
         append(buffer, &length, "its Redis key is of type %s, which is no lock", holder);
+    else if (!holder[0])
+        append(buffer, &length, "held by a key with an empty value");
     else
         append(buffer, &length, "held by %s", holder);
     if (lease->seen_ttl_ms >= 0)

@@ -12,7 +12,9 @@ enum { PLACE_MS = 250, ANSWER_TIMEOUT_MS = 250 };
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
     struct leader_observer *observer = userdata;
-    const char *holder = sighting->host[0] ? sighting->host : sighting->holder;
+    const char *holder = sighting->host[0]     ? sighting->host
+                         : sighting->holder[0] ? sighting->holder
+                                               : "a key with an empty value";
     bool is_new = sighting->leadership == REDLOCK_LEADER_HELD && sighting->fence != observer->fence;
 
     (void) connection;

@@ -27,6 +27,7 @@ int64_t waiting_give_up_ns(int64_t wait_ms) {
 /* "held by HOLDER, 8123 ms left if not extended"; or that the holder has ended and the name cools. */
 static void report_holder(const struct waiting *waiting, const struct redlock_leader *leader) {
     const char *name = waiting->name;
+    const char *holder = leader->holder[0] ? leader->holder : "a key with an empty value";
 
     if (leader->type[0])
         cli_complain("%s: waiting: its Redis key is of type %s, which is no lock: delete that key", name,
@@ -35,9 +36,9 @@ static void report_holder(const struct waiting *waiting, const struct redlock_le
         cli_complain("%s: waiting: the last holder has ended; the name is kept for %" PRId64 " ms more",
                      name, leader->cooling_ms);
     else if (leader->validity_ms < 0)
-        cli_complain("%s: waiting: held by %s, without an expiry", name, leader->holder);
+        cli_complain("%s: waiting: held by %s, without an expiry", name, holder);
     else
-        cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", name, leader->holder,
+        cli_complain("%s: waiting: held by %s, %" PRId64 " ms left if not extended", name, holder,
                      leader->validity_ms);
 }
 

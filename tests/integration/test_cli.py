@@ -793,11 +793,16 @@ def test_aliases():
 def test_wait_for_a_name_that_cools():
     own = lab.Agent(nodes, lab.UNHURRIED)
     lab.redlock_run(own, "run", "--min-hold", "30s", "cooling", "true")
-    process = lab.redlock(own, "run", "cooling", "true")
-    line = process.stderr.readline()
-    begins(line, "redlock: cooling: waiting: the last holder has ended; the name is kept for ", line.strip())
-    process.terminate()
-    process.wait(20 * lab.SCALE)
+    for node in nodes:
+        node.call("SET", "empty", "", "PX", 60000)
+    waiting = [(lab.redlock(own, "run", name, "true"), name, why) for name, why in (
+        ("cooling", "the last holder has ended; the name is kept for "),
+        ("empty", "held by a key with an empty value, "))]
+    for process, name, why in waiting:
+        line = process.stderr.readline()
+        begins(line, "redlock: %s: waiting: %s" % (name, why), line.strip())
+        process.terminate()
+        process.wait(20 * lab.SCALE)
     own.terminate()
 
 

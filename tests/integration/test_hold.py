@@ -142,6 +142,9 @@ def test_foreign_leader():
     message = holder.manager.until("leads")
     ok(len(message) == 1, "one line, whatever the lock value")
     for node in nodes:
+        node.call("SET", "foreign", "", "PX", 60000)
+    holder.manager.until("waiting for foreign: a key with an empty value leads")
+    for node in nodes:
         node.call("DEL", "foreign")
     equal(holder.stop(), 0, "it ends")
 

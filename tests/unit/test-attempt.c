@@ -122,6 +122,12 @@ static void test_busy(void) {
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
     is_string(harness.texts[0], "its Redis key is of type hash, which is no lock, without an expiry",
               "a key of a foreign type is reported");
+
+    shard_harness_begin(1);
+    contend(1, false);
+    const struct vote empty = {.kind = VOTE_FOREIGN, .text = "", .ttl_left_ms = 2000};
+    vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &empty);
+    is_string(harness.texts[0], "held by a key with an empty value, 2000 ms left", "so is an empty value");
 }
 
 static void test_withdraw_under_way(void) {
