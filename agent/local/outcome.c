@@ -2,8 +2,11 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "base/secret.h"
+#include "core/lock-value.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/rejection.h"
 #include "local/reply.h"
@@ -65,23 +68,53 @@ static void deliver_granted(const struct request *request, const struct request_
     reply_send(session, &writer);
 }
 
+/* The last attempt has met a key of this agent: error_text_busy() names the holder. */
+static bool met_own_key(const struct request *request, const struct request_outcome *outcome) {
+    const struct front_state *front = request->session->front;
+    const struct shared_string *seen = request->name->seen;
+    struct lock_value_identity identity;
+    char own[sizeof("held by ") + IDENTITY_BYTES_MAX];
+
+    lock_value_identify(&identity, front->identity.host, front->identity.agent);
+    size_t length = (size_t) snprintf(own, sizeof(own), "held by %s", identity.bytes + 1);
+    if (bytes_begin_with(outcome->text, outcome->text_length, own, strlen("held by ")))
+        return bytes_begin_with(outcome->text, outcome->text_length, own, length);
+    return seen && bytes_begin_with(seen->bytes, seen->head_length, own, length); /* after "waited …" */
+}
+
+/* NULL: the name does not cool; or its keys were lost or deleted, and it has another holder. */
+static const struct cooling_name *cooling_of(const struct request *request,
+                                             const struct request_outcome *outcome, instant_ns now_ns) {
+    struct cooling_table *table = &request->session->front->cooling;
+
+    if (cooling_count(table, now_ns) == 0 || wait_queue_holder(request->name) ||
+        !met_own_key(request, outcome))
+        return NULL;
+    return cooling_find(table, request->name->key.hash, now_ns);
+}
+
 /* The holder of a name is shown to users with the right `leader`, and to the holder's own user. */
-static bool may_see_holder(const struct request *request) {
+static bool may_see_holder(const struct request *request, const struct cooling_name *cooling) {
     const struct shared_string *name = request->name->key.text;
     const struct request *holder = wait_queue_holder(request->name);
 
     return request_is_resume(request) ||
            session_may(request->session, POLICY_LEADER, name->bytes, name->head_length) ||
-           (holder && holder->uid == request->uid);
+           (holder && holder->uid == request->uid) || (cooling && cooling->uid == request->uid);
 }
 
 /* The sentence of the error, or one without the holder. */
 static void put_reason(const struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns, char text[REJECTION_TEXT_BYTES]) {
-    if (!rejection_names_holder(outcome->error) || may_see_holder(request))
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "%.*s", (int) outcome->text_length, outcome->text);
-    else
+    bool names_holder = rejection_names_holder(outcome->error);
+    const struct cooling_name *cooling = names_holder ? cooling_of(request, outcome, now_ns) : NULL;
+
+    if (names_holder && !may_see_holder(request, cooling))
         rejection_text_hidden(request, now_ns, text);
+    else if (cooling)
+        rejection_text_cooling(request, cooling->until_ns, now_ns, text);
+    else
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "%.*s", (int) outcome->text_length, outcome->text);
 }
 
 static void push_failed(struct session *session, uint64_t id, const char *error, const char *text) {

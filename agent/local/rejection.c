@@ -101,13 +101,26 @@ bool rejection_names_holder(const char *error) {
     return strcmp(error, "BUSY") == 0 || strcmp(error, "TIMEOUT") == 0;
 }
 
-void rejection_text_hidden(const struct request *request, instant_ns now_ns,
-                           char text[REJECTION_TEXT_BYTES]) {
-    static const char held[] = "held; the right 'leader' shows the holder";
-
+static void put_sentence(const struct request *request, const char *sentence, instant_ns now_ns,
+                         char text[REJECTION_TEXT_BYTES]) {
     if (request->try_once)
-        (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", held);
+        (void) snprintf(text, REJECTION_TEXT_BYTES, "%s", sentence);
     else
         (void) snprintf(text, REJECTION_TEXT_BYTES, "waited %lld ms; %s", waited_ms_of(request, now_ns),
-                        held);
+                        sentence);
+}
+
+void rejection_text_hidden(const struct request *request, instant_ns now_ns,
+                           char text[REJECTION_TEXT_BYTES]) {
+    put_sentence(request, "held; the right 'leader' shows the holder", now_ns, text);
+}
+
+void rejection_text_cooling(const struct request *request, instant_ns until_ns, instant_ns now_ns,
+                            char text[REJECTION_TEXT_BYTES]) {
+    char sentence[128];
+
+    (void) snprintf(sentence, sizeof(sentence),
+                    "the name cools: its last lease has ended, and the name stays taken for %lld ms more",
+                    (long long) ((until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS));
+    put_sentence(request, sentence, now_ns, text);
 }

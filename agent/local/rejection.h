@@ -23,3 +23,7 @@ bool rejection_names_holder(const char *error);
 /* The sentence for a user that may not see that. */
 void rejection_text_hidden(const struct request *request, instant_ns now_ns,
                            char text[REJECTION_TEXT_BYTES]);
+
+/* The sentence while the name cools until this instant, after a lease of this host. */
+void rejection_text_cooling(const struct request *request, instant_ns until_ns, instant_ns now_ns,
+                            char text[REJECTION_TEXT_BYTES]);

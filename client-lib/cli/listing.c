@@ -181,9 +181,12 @@ const char *listing_text(const struct resp_token *map, const char *key) {
     return value ? printable_text(value->text, value->length) : "";
 }
 
-bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease) {
-    return listing_integer(lease, "validity") > 0 &&
-           (choice->id == 0 || (uint64_t) listing_integer(lease, "id") == choice->id) &&
+bool listing_is_meant(const struct listing_choice *choice, const struct resp_token *lease) {
+    return (choice->id == 0 || (uint64_t) listing_integer(lease, "id") == choice->id) &&
            (choice->fence == 0 || (uint64_t) listing_integer(lease, "fence") == choice->fence) &&
            (!choice->name || listing_is(lease, "name", choice->name));
+}
+
+bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease) {
+    return listing_integer(lease, "validity") > 0 && listing_is_meant(choice, lease);
 }

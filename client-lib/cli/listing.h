@@ -22,7 +22,8 @@ struct listing_choice {
     const char *name;   /* NULL: any */
 };
 
-/* Whether the map is that of such a lease, and the lease is valid. */
+/* Whether the map is that of such a lease; and the lease is valid. */
+bool listing_is_meant(const struct listing_choice *choice, const struct resp_token *lease);
 bool listing_is_chosen(const struct listing_choice *choice, const struct resp_token *lease);
 
 /* The number of tokens of this value, with those within it. */

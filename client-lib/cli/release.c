@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,14 +30,18 @@ enum {
 struct release {
     struct redlock *connection;
     struct listing_choice choice;
-    uint64_t id;  /* of the lease; 0: none was found */
-    pid_t pid;    /* of the holder, as the agent sees it; 0: it has no number for it */
-    bool lingers; /* the holder has ended */
+    uint64_t id;        /* of the lease; 0: none was found */
+    pid_t pid;          /* of the holder, as the agent sees it; 0: it has no number for it */
+    bool lingers;       /* the holder has ended */
+    int64_t cooling_ms; /* a lease that was meant has ended, and the name stays taken for this long */
 };
 
 static void find(void *userdata, const struct resp_token *lease) {
     struct release *release = userdata;
 
+    if (listing_is_meant(&release->choice, lease) && listing_is(lease, "state", "cooling") &&
+        listing_integer(lease, "cooldown") > release->cooling_ms)
+        release->cooling_ms = listing_integer(lease, "cooldown");
     if (!listing_is_chosen(&release->choice, lease))
         return;
     release->id = (uint64_t) listing_integer(lease, "id");
@@ -150,15 +155,36 @@ static int end_holder(struct release *release) {
     return STATUS_SYSTEM;
 }
 
+static void ignore(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
+    (void) userdata;
+    (void) tokens;
+    (void) n_tokens;
+}
+
+static int report_none(const struct release *release) {
+    const char *const words[] = {"WHOAMI", release->choice.name, NULL};
+
+    if (release->choice.name &&
+        listing_request(release->connection, words, ignore, NULL) == REDLOCK_BAD_NAME)
+        return cli_failed(release->connection, REDLOCK_BAD_NAME, release->choice.name);
+    if (release->cooling_ms > 0) {
+        cli_complain("the lease has ended, and its name cools (--min-hold): it stays taken for %" PRId64
+                     " ms more, and can't be released before",
+                     release->cooling_ms);
+        return STATUS_NO_QUORUM;
+    }
+    cli_complain("no such lease on this host, or it is another user's: nothing was released");
+    return STATUS_HELD;
+}
+
 static int release_chosen(struct release *release) {
     int status = listing_leases(release->connection, find, release);
 
     if (status != STATUS_DONE)
         return status;
-    if (release->id != 0)
-        return release->lingers ? report_lingering(release) : end_holder(release);
-    cli_complain("no such lease on this host, or it is another user's: nothing was released");
-    return STATUS_HELD;
+    if (release->id == 0)
+        return report_none(release);
+    return release->lingers ? report_lingering(release) : end_holder(release);
 }
 
 int cli_release(const struct cli *cli, int argc, char **argv) {

@@ -180,10 +180,13 @@ static bool complain_of_argument(const char *what, const char *text) {
 }
 
 int cli_failed(const struct redlock *connection, int error, const char *what) {
+    static const char cools[] = "the name cools: ";
     const char *text = connection ? redlock_error_text(connection) : "";
 
     if (error == REDLOCK_BAD_NAME)
         complain_of_name(what, text);
+    else if (error == REDLOCK_BUSY && strncmp(text, cools, sizeof(cools) - 1) == 0)
+        cli_complain("%s: %s: try again then, or wait (without -n)", what, text);
     else if (error == REDLOCK_BAD_ARGUMENT && complain_of_argument(what, text))
         return cli_status_of(error);
     else if (text[0] != '\0')

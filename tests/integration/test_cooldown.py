@@ -30,7 +30,9 @@ time.sleep(60)
 def is_taken(name):
     for where, asker in ("elsewhere", other), ("here", agent):
         client = asker.client()
-        begins(client.acquire(name), "BUSY held by ", "a request %s finds the name held" % where)
+        answer = client.acquire(name)
+        ok(re.match("BUSY (held by|the name cools:) ", str(answer)),
+           "a request %s finds the name taken: %s" % (where, answer))
         client.close()
 
 
@@ -141,9 +143,13 @@ def test_command():
     asked = lab.now()
     equal(lab.redlock_run(agent, "run", "-n", "--min-hold", "4s", "job", "--", "true")[0], 0, "redlock run")
     ok(lab.now() - asked < 4, "--min-hold does not delay the command's end")
+    status, _, said = lab.redlock_run(agent, "run", "-n", "job", "--", "true")
+    equal((status, re.sub("\\d+", "N", said)),
+          (1, "redlock: job: the name cools: its last lease has ended, and the name stays taken for N ms "
+           "more: try again then, or wait (without -n)\n"), "a later command does nothing, and says why")
     for at in agent, other:
         ended = lab.redlock_run(at, "run", "-n", "-q", "--min-hold", "4s", "job", "--", "echo", "no")
-        equal(tuple(ended), (1, "", ""), "a later command does nothing, without a message")
+        equal(tuple(ended), (1, "", ""), "with -q without a message")
     status, _, _ = lab.redlock_run(other, "run", "-w", "20", "--min-hold", "4s", "job", "--", "true")
     equal(status, 0, "or waits")
     ok(lab.now() - asked >= 4, "until the time is over")
@@ -186,7 +192,12 @@ def test_shown():
     ok(status == 0 and "  cooling: ended, and taken for " in out, "redlock leader: " + out.strip())
     status = lab.redlock_run(agent, "check", "--id", str(grant["id"]), "shown")[0]
     equal(status, 1, "check --id: not held")
-    equal(lab.redlock_run(agent, "release", "shown")[0], 1, "and release has nothing to release")
+    for words in ["shown"], ["--id", str(grant["id"])], ["--fence", str(grant["fence"])]:
+        status, _, said = lab.redlock_run(agent, "release", *words)
+        equal((status, re.sub("\\d+", "N", said)),
+              (75, "redlock: the lease has ended, and its name cools (--min-hold): it stays taken for N ms "
+               "more, and can't be released before\n"), "and release can't end that: " + words[0])
+    equal(lab.redlock_run(agent, "release", "--id", str(grant["id"] + 1))[0], 1, "nor another lease")
     lab.granted_after(lab.wait_at(other, "shown"), asked)
     lab.wait_for(lambda: leases_of("shown") == [] and agent.status()["cooling"] == 0, what="the end")
     client.close()
@@ -307,7 +318,9 @@ def test_waiters():
     for where, asker in ("here", agent), ("elsewhere", other):
         begun = lab.now()
         answer = str(asker.client().acquire("queue"))
-        ok(re.match(r"BUSY (\d+ ms ago: )?held by ", answer), "WAIT 0 %s: %s" % (where, answer))
+        wanted = r"BUSY (\d+ ms ago: )?held by " if asker is other else \
+            r"BUSY the name cools: its last lease has ended, and the name stays taken for \d+ ms more$"
+        ok(re.match(wanted, answer), "WAIT 0 %s: %s" % (where, answer))
         ok(lab.now() - begun < 0.5 * lab.SCALE, "is answered at once")
         begins(asker.client().acquire("queue", "WAIT", 50), "TIMEOUT waited ", "WAIT 50 %s" % where)
     order, everybody = [], [*waiters, elsewhere]

@@ -202,8 +202,60 @@ static void test_leader(void) {
     ok(begins(0, "*10\r\n"), "nor when it is over");
 }
 
+/* The keeper's answer to the last attempt. */
+static void meet(enum report_kind kind, const char *text) {
+    registry_report(&harness.front.registry,
+                    &(struct report){.kind = kind,
+                                     .request = last_command()->request,
+                                     .failure = FAILURE_BUSY,
+                                     .text = text,
+                                     .text_length = (uint16_t) strlen(text)},
+                    harness.now_ns);
+}
+
+static void test_rejected(void) {
+    static const char ours[] = "held by web1:00c0ffee:100, 9000 ms left",
+                      others[] = "held by web2:00c0ffef:100, 9000 ms left";
+    static const char cools[] = "the name cools: its last lease has ended, and the name stays taken for ";
+    char text[160];
+
+    begin(8);
+    end(hold_cooling(0, "ACQUIRE job COOLDOWN 5000"));
+    harness.now_ns += 1500 * NS_PER_MS;
+    ask(1, "ACQUIRE job");
+    meet(REPORT_FAILED, ours);
+    (void) snprintf(text, sizeof(text), "-BUSY %s3500 ms more\r\n", cools);
+    is_string(got(1), text, "BUSY: the name cools, and how long");
+    ask(2, "ACQUIRE job WAIT 1000");
+    meet(REPORT_CONTENDED, ours);
+    ask(3, "ACQUIRE job");
+    is_string(got(3), text, "also behind a request that waits");
+    harness.now_ns += 1000 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    (void) snprintf(text, sizeof(text), "-TIMEOUT waited 1000 ms; %s2500 ms more\r\n", cools);
+    is_string(got(2), text, "TIMEOUT likewise");
+    report(last_command()->request, REPORT_RELEASED);
+    ask(1, "ACQUIRE job");
+    meet(REPORT_FAILED, others);
+    ok(begins(1, "-BUSY held by web2:"), "a holder that has the name although it cools is shown");
+
+    harness.front.policy.terms.may = POLICY_MAY(POLICY_ACQUIRE);
+    harness.sessions[2].uid = harness.sessions[0].uid + 1;
+    ask(2, "ACQUIRE job");
+    meet(REPORT_FAILED, ours);
+    ok(begins(2, "-BUSY held; the right"), "without the right 'leader' it is hidden");
+    ask(1, "ACQUIRE job");
+    meet(REPORT_FAILED, ours);
+    ok(begins(1, "-BUSY the name cools: "), "but for the last holder's user");
+    harness.now_ns += 2500 * NS_PER_MS;
+    ask(1, "ACQUIRE job");
+    meet(REPORT_FAILED, ours);
+    ok(begins(1, "-BUSY held"), "when it is over, the keys count");
+}
+
 int main(void) {
     test_shown();
+    test_rejected();
     test_ends();
     test_pages();
     test_full();
