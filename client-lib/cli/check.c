@@ -42,7 +42,7 @@ static int read_arguments(struct check *check, int argc, char **argv) {
     const struct options_row rows[] = {
         {"json", 0, OPTIONS_FLAG, &check->json},
         {"id", 0, OPTIONS_NUMBER, &check->id},
-        {"fence", 0, OPTIONS_NUMBER, &check->fence},
+        {"fence", 0, OPTIONS_TOKEN, &check->fence},
         {"lease", 0, OPTIONS_TEXT, &check->lease},
         {"wait", 'w', OPTIONS_DURATION, &check->timeout_ms},
         {"timeout", 0, OPTIONS_DURATION, &check->timeout_ms},

@@ -73,6 +73,9 @@ void cli_be_quiet(void);
  * processes in time. Blocks SIGPIPE and SIGTTOU. */
 void cli_never_wait_for_reader(void);
 
+/* From now on messages about the ttl name this instead of --ttl. */
+void cli_name_ttl(const char *name);
+
 /* From now on cli_report() prints like cli_complain(). */
 void cli_be_verbose(void);
 void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));

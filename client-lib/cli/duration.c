@@ -17,6 +17,19 @@ const char *duration_text(int64_t ms, char buffer[DURATION_BYTES]) {
     return buffer;
 }
 
+const char *duration_option(int64_t ms, char buffer[DURATION_BYTES]) {
+    static const struct {
+        const char *unit;
+        int64_t ms;
+    } units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+    size_t i = ms == 0 ? 3 : 0; /* "0s" */
+
+    while (ms % units[i].ms != 0)
+        i++;
+    (void) snprintf(buffer, DURATION_BYTES, "%" PRId64 "%s", ms / units[i].ms, units[i].unit);
+    return buffer;
+}
+
 const char *duration_milliseconds(int64_t us, char buffer[DURATION_BYTES]) {
     if (us <= 0)
         return "-";

@@ -63,9 +63,9 @@ static bool are_consistent(const struct hold_options *options) {
 }
 
 int hold_options_read(struct hold_options *options, int argc, char **argv) {
-    int64_t linger_ms = -1;
+    int64_t linger_ms = -1, ttl_ms = -1;
     const struct options_row rows[] = {
-        {"ttl", 't', OPTIONS_DURATION, &options->request.ttl_ms},
+        {"ttl", 't', OPTIONS_DURATION, &ttl_ms},
         {"grace", 0, OPTIONS_DURATION, &options->grace_ms},
         {"linger", 0, OPTIONS_DURATION, &linger_ms},
         {"data", 0, OPTIONS_TEXT, &options->request.data},
@@ -89,6 +89,10 @@ int hold_options_read(struct hold_options *options, int argc, char **argv) {
         cli_complain("hold: expected NAME; see 'redlock hold --help'");
         return 1 + STATUS_USAGE;
     }
+    if (ttl_ms >= 0)
+        options->request.ttl_ms = ttl_ms;
+    else
+        cli_name_ttl("REDLOCK_TTL");
     if (!options_end(argc, argv, 1) || !are_consistent(options))
         return 1 + STATUS_USAGE;
     options->name = argv[optind];

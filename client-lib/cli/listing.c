@@ -138,12 +138,15 @@ static void print_users(const struct resp_token *users) {
     }
 }
 
-/* A text, a number, or "acquire resume observe". */
+/* A text, a number, "none" for the 0 of a limit, or "acquire resume observe". */
 static void print_line(const struct resp_token *key) {
     const struct resp_token *value = key + 1;
+    const char *word = printable_text(key->text, key->length);
 
-    (void) printf("%-18s ", printable_text(key->text, key->length));
-    if (value->type != RESP_ARRAY)
+    (void) printf("%-18s ", word);
+    if (value->type == RESP_INTEGER && value->integer == 0 && strncmp(word, "max_", strlen("max_")) == 0)
+        (void) fputs("none", stdout);
+    else if (value->type != RESP_ARRAY)
         print_scalar(value);
     for (uint32_t i = 0; value->type == RESP_ARRAY && i < value->count; i++) {
         (void) fputs(i > 0 ? " " : "", stdout);

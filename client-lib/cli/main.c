@@ -145,7 +145,7 @@ int main(int argc, char **argv) {
     give_output_buffer();
     int status = read_options(&cli, argc, argv, &at);
     if (status < 0 && at < argc && strcmp(argv[at], "help") == 0)
-        status = help(&cli, at + 1 < argc ? argv[at + 1] : NULL);
+        status = help(&cli, at + 1 < argc && strcmp(argv[at + 1], "help") != 0 ? argv[at + 1] : NULL);
     if (status < 0 && at < argc) {
         status = run_command(&cli, argc - at, argv + at);
         if (status < 0)

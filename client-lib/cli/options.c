@@ -64,7 +64,7 @@ static bool read_duration(const char *text, int64_t *ret_ms) {
         return false;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         double ms = number * units[i].ms;
-        if (strcmp(end, units[i].unit) != 0 || !(ms <= INT32_MAX))
+        if (strcmp(end, units[i].unit) != 0 || !(ms <= OPTIONS_DURATION_MS_MAX))
             continue;
         *ret_ms = (int64_t) (ms + 0.5);
         return true;
@@ -97,6 +97,14 @@ static bool read_number(const char *what, const char *text, const char *expected
     }
     *ret = number;
     return true;
+}
+
+static bool read_token(const char *what, const char *text, uint64_t *ret) {
+    if (strcmp(text, "0") == 0) {
+        cli_complain("%s 0: expected a token; 0 is none, for a name without fencing (fencing = no)", what);
+        return false;
+    }
+    return read_number(what, text, "a number as 'redlock acquire' prints it", ret);
 }
 
 static bool read_status(const char *what, const char *text, int *ret) {
@@ -134,6 +142,8 @@ static bool read_value(const struct options_row *row, const char *what, const ch
         return read_status(what, text, row->value);
     case OPTIONS_NUMBER:
         return read_number(what, text, "a number as 'redlock acquire' prints it", row->value);
+    case OPTIONS_TOKEN:
+        return read_token(what, text, row->value);
     case OPTIONS_COUNT:
         return read_number(what, text, "a number above 0", row->value);
     }

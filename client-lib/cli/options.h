@@ -9,14 +9,15 @@ enum options_kind {
     OPTIONS_FLAG,     /* bool: becomes true; NULL: accepted without effect */
     OPTIONS_ZERO,     /* int64_t: becomes 0 */
     OPTIONS_TEXT,     /* const char * or const void * */
-    OPTIONS_DURATION, /* int64_t, in ms, up to 2^31-1: ".5", "1.5", "500ms", "10s", "2m", "1h"; a bare number
-                         is seconds */
+    OPTIONS_DURATION, /* int64_t, in ms, up to OPTIONS_DURATION_MS_MAX: ".5", "1.5", "500ms", "10s", "2m",
+                         "1h"; a bare number is seconds */
     OPTIONS_STATUS,   /* int: an exit status */
-    OPTIONS_NUMBER,   /* uint64_t from 1 to 2^53-1: an id or a token */
+    OPTIONS_NUMBER,   /* uint64_t from 1 to 2^53-1: an id */
+    OPTIONS_TOKEN,    /* the same: a fencing token */
     OPTIONS_COUNT,    /* the same: how many */
 };
 
-enum { OPTIONS_ROWS_MAX = 24 };
+enum { OPTIONS_ROWS_MAX = 24, OPTIONS_DURATION_MS_MAX = 24 * 86400000 /* the protocol has 2^31-1 */ };
 
 /* Rows with the same value are names of the same option. */
 struct options_row {

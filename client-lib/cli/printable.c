@@ -28,15 +28,21 @@ bool printable_is(uint32_t character) {
 }
 
 void printable_clean(char *text, size_t length) {
+    size_t used = 0;
+
     for (size_t at = 0; at < length;) {
         uint32_t character;
         size_t bytes = printable_decode(text + at, length - at, &character);
         if (bytes == 0 || !printable_is(character)) {
+            text[used++] = '?';
             bytes += bytes == 0;
-            memset(text + at, '?', bytes);
+        } else {
+            memmove(text + used, text + at, bytes);
+            used += bytes;
         }
         at += bytes;
     }
+    text[used] = '\0';
 }
 
 const char *printable_text(const char *text, size_t length) {
@@ -48,7 +54,6 @@ const char *printable_text(const char *text, size_t length) {
         length = PRINTABLE_BYTES_MAX;
     if (length > 0)
         memcpy(copy, text, length);
-    copy[length] = '\0';
     printable_clean(copy, length);
     return copy;
 }

@@ -15,7 +15,8 @@ size_t printable_decode(const char *text, size_t length, uint32_t *ret);
 /* No control character (also U+0080 to U+009F), line separator or mark of direction. */
 bool printable_is(uint32_t character);
 
-/* Makes the text printable, in place: each byte of any other sequence becomes a question mark. */
+/* Makes the text printable, in place: any other character, or byte that belongs to none, becomes a question
+ * mark. Ends the text, which may become shorter, with a NUL byte: at most at text[length]. */
 void printable_clean(char *text, size_t length);
 
 /* A printable copy, cut at PRINTABLE_BYTES_MAX. The text of one of the last eight calls. */

@@ -191,7 +191,7 @@ int cli_release(const struct cli *cli, int argc, char **argv) {
     struct release release = {0};
     const struct options_row rows[] = {
         {"id", 0, OPTIONS_NUMBER, &release.choice.id},
-        {"fence", 0, OPTIONS_NUMBER, &release.choice.fence},
+        {"fence", 0, OPTIONS_TOKEN, &release.choice.fence},
     };
 
     int status = options_read(rows, sizeof(rows) / sizeof(rows[0]), true, usage, argc, argv);

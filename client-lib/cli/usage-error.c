@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,8 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "duration.h"
+#include "options.h"
 #include "printable.h"
 #include "utf8.h"
 
@@ -21,6 +24,7 @@ enum {
 };
 
 static bool is_quiet, is_verbose, never_waits;
+static const char *ttl_name = "--ttl";
 
 void cli_be_quiet(void) {
     is_quiet = true;
@@ -38,6 +42,10 @@ void cli_never_wait_for_reader(void) {
     (void) sigaddset(&set, SIGPIPE);
     (void) sigaddset(&set, SIGTTOU); /* of a terminal with `stty tostop`, in the background */
     (void) sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void cli_name_ttl(const char *name) {
+    ttl_name = name;
 }
 
 /* Prints what standard error has room for. After a poll(2), another program may fill the pipe first, and a
@@ -69,9 +77,8 @@ __attribute__((format(printf, 1, 0))) static void print_line(const char *format,
 
     memcpy(line, prefix, sizeof(prefix));
     (void) vsnprintf(text, COMPLAINT_BYTES, format, arguments);
-    size_t length = strlen(text);
-    printable_clean(text, length);
-    memcpy(text + length, "\n", sizeof("\n"));
+    printable_clean(text, strlen(text));
+    memcpy(text + strlen(text), "\n", sizeof("\n"));
     if (never_waits)
         print_if_ready(line, strlen(line));
     else
@@ -157,12 +164,21 @@ static void complain_of_name(const char *what, const char *text) {
     cli_complain("'%.*s%s': not a name: %s", (int) shown, what, shown < length ? "..." : "", text);
 }
 
-/* "--ttl wants ..." for the agent's "TTL wants ..." */
+/* "--ttl: expected a time from 100ms to 1m" for the agent's "TTL wants milliseconds from 100 to 60000" */
+static void complain_of_range(const char *what, const char *option, int64_t low_ms, int64_t high_ms) {
+    char low[DURATION_BYTES], high[DURATION_BYTES];
+
+    cli_complain(
+        "%s: %s: expected a time from %s to %s", what, option, duration_option(low_ms, low),
+        duration_option(high_ms < OPTIONS_DURATION_MS_MAX ? high_ms : OPTIONS_DURATION_MS_MAX, high));
+}
+
+/* With the option's name for the protocol's. */
 static bool complain_of_argument(const char *what, const char *text) {
-    static const struct {
+    const struct {
         const char *word, *option;
     } known[] = {
-        {"TTL ", "--ttl"},
+        {"TTL ", ttl_name},
         {"LINGER ", "--linger"},
         {"MAXHOLD ", "--max-hold"},
         {"COOLDOWN ", "--min-hold"},
@@ -171,22 +187,31 @@ static bool complain_of_argument(const char *what, const char *text) {
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         size_t length = strlen(known[i].word);
+        int64_t low_ms, high_ms;
         if (strncmp(text, known[i].word, length) != 0)
             continue;
-        cli_complain("%s: %s %s", what, known[i].option, text + length);
+        if (sscanf(text + length, "wants milliseconds from %" SCNd64 " to %" SCNd64, &low_ms, &high_ms) == 2)
+            complain_of_range(what, known[i].option, low_ms, high_ms);
+        else
+            cli_complain("%s: %s %s", what, known[i].option, text + length);
         return true;
     }
     return false;
 }
 
 int cli_failed(const struct redlock *connection, int error, const char *what) {
-    static const char cools[] = "the name cools: ";
+    static const char again[] = "; connect again", cools[] = "the name cools: ";
     const char *text = connection ? redlock_error_text(connection) : "";
+    size_t length = strlen(text);
 
     if (error == REDLOCK_BAD_NAME)
         complain_of_name(what, text);
     else if (error == REDLOCK_BUSY && strncmp(text, cools, sizeof(cools) - 1) == 0)
         cli_complain("%s: %s: try again then, or wait (without -n)", what, text);
+    else if (error == REDLOCK_AGENT_AWAY && length >= sizeof(again) &&
+             strcmp(text + length - (sizeof(again) - 1), again) == 0)
+        cli_complain("%s: %s: %.*s; is redlockd running?", what, redlock_strerror(error),
+                     (int) (length - (sizeof(again) - 1)), text);
     else if (error == REDLOCK_BAD_ARGUMENT && complain_of_argument(what, text))
         return cli_status_of(error);
     else if (text[0] != '\0')

@@ -94,6 +94,10 @@ def test_arguments():
     for words, what in (
             (["check", "--timeout", "x"], "--timeout x: " + times),
             (["check", "-w", "x"], "-w x: " + times),
+            (["check", "-w", "24.1d"], "-w 24.1d: " + times),
+            (["check", "--fence", "0", "a"], "--fence 0: expected a token; 0 is none, for a name without "
+             "fencing (fencing = no)"),
+            (["release", "--fence", "x"], "--fence x: expected a number as 'redlock acquire' prints it"),
             (["run", "--nb", "--tim", "25d", "a", "true"], "--timeout 25d: " + times),
             (["run", "-E", "x", "a", "true"], "-E x: expected an exit status from 0 to 255"),
             (["leader"], "leader: expected NAME; see 'redlock leader --help'"),
@@ -137,18 +141,24 @@ def test_arguments():
     equal((status, errors.splitlines()),
           (64, ["redlock: %s: not blessed: no node has this name; 'redlock nodes' lists them" % node
                 for node in "xy"]), "nodes --bless takes several nodes, and names each unknown one")
-    for option, least in (("--ttl", 100), ("--linger", 0)):
+    equal(run("run", "-w", "24d", "a", "true")[0], 69, "24d is a time")
+    for option, least in (("--ttl", "100ms"), ("--linger", "0s")):
         for command in (["run", option, "9h", "a", "true"], ["hold", option, "9h", "a"]):
             equal(lab.redlock_run(agent, *command)[::2],
-                  (64, "redlock: a: %s wants milliseconds from %d to 60000\n" % (option, least)),
+                  (64, "redlock: a: %s: expected a time from %s to 1m\n" % (option, least)),
                   "%s %s: the option is named" % (command[0], option))
+    equal(lab.redlock_run(agent, "run", "--max-hold", "99ms", "a", "true")[::2],
+          (64, "redlock: a: --max-hold: expected a time from 100ms to 24d\n"), "a time that is too short")
+    process = lab.redlock(agent, "hold", "a", env=dict(os.environ, REDLOCK_TTL="2m"))
+    equal(process.communicate(timeout=20 * lab.SCALE)[1],
+          "redlock: a: REDLOCK_TTL: expected a time from 100ms to 1m\n", "a variable is named instead")
     equal(lab.redlock_run(agent, "check", "--lease", "")[:2], (64, ""), "check --lease with no name")
 
 
 def test_not_names():
     run = lambda name: lab.redlock_run(agent, "run", name, "--", "true")
     for name, shown in (("", "''"), ("n" * 513, "'" + "n" * 60 + "...'"),
-                        ("two\nlines\x1b[2J\u009b2J", "'two?lines?[2J??2J'"),
+                        ("two\nlines\x1b[2J\u009b2J", "'two?lines?[2J?2J'"),
                         ("n" * 59 + "\u00e4" * 300, "'" + "n" * 59 + "...'")):
         status, _, errors = run(name)
         equal(status, 64, "64: an invalid name")
@@ -787,6 +797,7 @@ def test_aliases():
     ok("Runs commands under leases" in lab.redlock_run(agent, "-h")[1], "-h")
     ok(lab.redlock_run(agent, "-V")[1].startswith("redlock "), "-V")
     equal(lab.redlock_run(agent, "help")[1], lab.redlock_run(agent, "--help")[1], "help")
+    equal(lab.redlock_run(agent, "help", "help"), lab.redlock_run(agent, "--help"), "help help")
     equal(lab.redlock_run(agent, "help", "run")[1], lab.redlock_run(agent, "run", "-h")[1], "help run")
     equal(lab.redlock_run(agent, "help", "nonsense")[0], 64, "help on nothing: 64")
 
@@ -950,6 +961,7 @@ def test_check_without_release():
     out, errors = process.communicate(timeout=20 * lab.SCALE)
     equal(process.returncode, 69, "an agent that dies while the request waits: 69, not 'held'")
     ok("the agent is not reachable" in errors and "the lease is held" not in out, errors.strip())
+    ok(errors.endswith("; is redlockd running?\n") and "connect again" not in errors, "with a hint")
     holder.close()
 
 

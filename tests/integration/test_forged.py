@@ -51,6 +51,7 @@ def test_own_lease():
     grant = client.acquire(NAME, "DATA", DATA)
     shows("leases", run("leases"), 2)
     shows("leader", run("leader", NAME), 1)
+    ok(run("leader", NAME).startswith("job??boj??  "), "a question mark for each such character")
     shows("check", run("check", NAME), 1)
     shows("watch", first_line("watch", NAME), 1)
     lab.wait_for(lambda: "granted" in run("history", NAME), what="the event of the grant")

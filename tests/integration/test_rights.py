@@ -262,6 +262,8 @@ def test_whoami():
     status, out, _ = lab.redlock_run(agent, "whoami", "closed")
     rows = dict(line.split(None, 1) for line in out.splitlines() if len(line.split(None, 1)) == 2)
     equal((status, rows["uid"], rows["rule"]), (0, "0", "closed"), "redlock whoami NAME: user and rule")
+    equal((rows["max_hold"], rows["max_leases"], rows["max_waiters"], rows["leases"]),
+          ("none", "none", "none", "0"), "and that there is no limit")
     ok("acquire" in rows["may"].split() and "bless" in rows["may"].split(), "what it allows: " + rows["may"])
     ok("quota              max_leases: 0 of 100\n" in out, "and the quotas, each with its limit")
     shown = json.loads(lab.redlock_run(agent, "whoami", "--json", "deploy/x")[1])
