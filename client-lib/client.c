@@ -144,6 +144,13 @@ int client_request_id(struct client *client, enum client_kind kind, const char *
     return client_request(client, kind, items, 2, lease, reply, now_ns);
 }
 
+int64_t client_unanswered_ns(const struct client *client) {
+    if (client->pending_count == 0)
+        return INT64_MAX;
+    int64_t sent_ns = client->pending[client->pending_first].sent_ns;
+    return sent_ns > client->received_ns ? sent_ns : client->received_ns;
+}
+
 void client_forget(struct client *client, const struct client_reply *reply) {
     for (size_t i = 0; i < client->pending_count; i++) {
         struct client_pending *pending =
@@ -347,6 +354,8 @@ int client_received(struct client *client, size_t length, int64_t now_ns) {
     }
     client->input_length -= used;
     memmove(client->input, client->input + used, client->input_length);
+    if (client->silent && error == REDLOCK_OK)
+        observe_answered(client, now_ns);
     return error;
 }
 
@@ -416,7 +425,7 @@ static void ask_again(struct client *client, struct redlock_lease *lease) {
 void client_back(struct client *client, int64_t now_ns) {
     static const struct resp_token hello[] = {{.text = "HELLO", .length = 5}, {.text = "3", .length = 1}};
 
-    client->gone = client->asked_for_page = false;
+    client->gone = client->asked_for_page = client->silent = false;
     client->now_ns = now_ns;
     /* Without memory for HELLO there are no pushes, which resuming and observing need. */
     bool greeted = client_request(client, KIND_HELLO, hello, 2, NULL, NULL, now_ns) == REDLOCK_OK;
@@ -475,6 +484,7 @@ void client_over(struct client *client) {
 void client_tick(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     observe_tick(client, now_ns);
+    observe_silent(client, now_ns);
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         lease_events_tick(client, lease);
 }
@@ -492,6 +502,7 @@ static int64_t fail_due_ns(const struct client *client) {
 int64_t client_due_ns(const struct client *client) {
     int64_t due_ns = client_earlier_ns(observe_due_ns(client), fail_due_ns(client));
 
+    due_ns = client_earlier_ns(due_ns, observe_silent_due_ns(client));
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         due_ns = client_earlier_ns(due_ns, lease_events_due_ns(client, lease));
     return due_ns;
@@ -506,13 +517,14 @@ void client_tick_resuming(struct client *client, int64_t now_ns) {
 
 void client_end_overdue(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
+    observe_silent(client, now_ns);
     for (struct redlock_lease *lease = client->leases; lease; lease = lease->next)
         lease_events_end_overdue(client, lease);
 }
 
 struct client_dues client_dues(const struct client *client) {
     struct client_dues dues = {.resume_ns = client_earlier_ns(observe_due_ns(client), fail_due_ns(client)),
-                               .deadline_ns = INT64_MAX};
+                               .deadline_ns = observe_silent_due_ns(client)};
 
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next) {
         dues.resume_ns = client_earlier_ns(dues.resume_ns, lease_events_resume_due_ns(lease));

@@ -61,6 +61,8 @@ struct client {
     bool asked_for_page;       /* on this connection */
     int64_t now_ns;            /* of the current call */
     int64_t received_ns;       /* when the agent last sent something */
+    int64_t pinged_ns;         /* when observers last asked whether the agent answers */
+    bool silent;               /* the agent hangs: observers have an unknown leader */
     int64_t answer_timeout_ms;
     char error_text[512];
     bool has_complained;   /* error_text is an error reply that may be the last on this connection */
@@ -102,6 +104,9 @@ int client_request_id(struct client *client, enum client_kind kind, const char *
 int client_acquire(struct client *client, const char *name, const struct redlock_options *options,
                    struct client_reply *reply, int64_t now_ns, struct redlock_lease **ret);
 
+/* Since when the agent owes a reply and has sent nothing; INT64_MAX: it owes none. */
+int64_t client_unanswered_ns(const struct client *client);
+
 /* The caller no longer waits: the reply will be ignored. */
 void client_forget(struct client *client, const struct client_reply *reply);
 
@@ -138,8 +143,9 @@ void client_fail_requests(struct client *client);
 /* No reconnect will follow: requests fail, and the callback `disconnected` is called. */
 void client_over(struct client *client);
 
-/* For event loops: checks leases whose known deadline is near, ends leases whose deadline has passed, ends
- * requests without an outcome in time, and sends OBSERVE again. */
+/* For event loops, when the input has been read: checks leases whose known deadline is near, ends leases
+ * whose deadline has passed, ends requests without an outcome in time, sends OBSERVE again, and notices an
+ * agent that hangs for observers. */
 void client_tick(struct client *client, int64_t now_ns);
 
 /* When client_tick() is due, or while disconnected client_fail_timed_out(); INT64_MAX: never. */
@@ -150,7 +156,8 @@ int64_t client_due_ns(const struct client *client);
 void client_tick_resuming(struct client *client, int64_t now_ns);
 
 /* For blocking calls: ends leases whose deadline in the page has passed, and requests without an outcome in
- * time. To be called once the input has been read, which may have the agent's reason, or the outcome. */
+ * time, and notices an agent that hangs for observers. To be called once the input has been read, which may
+ * have the agent's reason, or the outcome. */
 void client_end_overdue(struct client *client, int64_t now_ns);
 
 /* When a blocking call that waits has to call these two next; INT64_MAX: not at all. */

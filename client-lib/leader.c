@@ -85,6 +85,8 @@ static int observe(struct redlock *connection, const char *name) {
         r = ask(connection, "OBSERVE", name, until_ns);
     if (r < 0)
         (void) observe_remove(client, name);
+    else
+        observe_accepted(client, name);
     if (r == REDLOCK_NO_ANSWER)
         end_subscription(connection, name);
     return r < 0 ? r : REDLOCK_OK;

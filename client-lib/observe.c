@@ -5,10 +5,11 @@
 
 #include "value.h"
 
-enum { RETRY_MS = 1000, HOLDER_BYTES = 520, TYPE_BYTES = 32 };
+enum { RETRY_MS = 1000, PING_MS = 3000, HOLDER_BYTES = 520, TYPE_BYTES = 32 };
 
 struct observe_name {
     struct observe_name *next;
+    bool accepted;             /* by the agent: before that, redlock_observe() may still fail */
     struct client_reply reply; /* to the last OBSERVE that this file sent; done while there is none */
     bool doubtful;             /* the agent has pushed `unknown`: the subscription may have ended */
     int64_t retry_ns;          /* when to send OBSERVE again after that, or after a refusal; 0: not set */
@@ -17,6 +18,7 @@ struct observe_name {
     uint64_t fence;
     char holder[HOLDER_BYTES];
     bool fresh; /* the present agent has not pushed anything yet: its first push may be no change */
+    bool stale; /* the agent knows the subscription, and would not push the present leader again */
     char name[];
 };
 
@@ -126,15 +128,26 @@ void observe_push(struct client *client, const struct resp_token *tokens, size_t
 
 /* --- OBSERVE again --- */
 
-static void send_observe(struct client *client, struct observe_name *entry, int64_t now_ns) {
-    const struct resp_token items[] = {{.text = "OBSERVE", .length = 7},
+static int send_word(struct client *client, const struct observe_name *entry, const char *word,
+                     struct client_reply *reply, int64_t now_ns) {
+    const struct resp_token items[] = {{.text = word, .length = strlen(word)},
                                        {.text = entry->name, .length = strlen(entry->name)}};
+
+    return client_request(client, KIND_OTHER, items, 2, NULL, reply, now_ns);
+}
+
+static void send_observe(struct client *client, struct observe_name *entry, int64_t now_ns) {
+    int error = entry->stale ? send_word(client, entry, "UNOBSERVE", NULL, now_ns) : REDLOCK_OK;
 
     entry->reply = (struct client_reply){0};
     entry->doubtful = false;
     entry->retry_ns = 0;
-    entry->reply.error = client_request(client, KIND_OTHER, items, 2, NULL, &entry->reply, now_ns);
-    entry->reply.done = entry->reply.error != REDLOCK_OK;
+    if (error == REDLOCK_OK) {
+        entry->stale = false;
+        error = send_word(client, entry, "OBSERVE", &entry->reply, now_ns);
+    }
+    entry->reply.error = error;
+    entry->reply.done = error != REDLOCK_OK;
 }
 
 void observe_back(struct client *client, int64_t now_ns) {
@@ -146,7 +159,8 @@ void observe_back(struct client *client, int64_t now_ns) {
 
 void observe_away(struct client *client) {
     for (struct observe_name *entry = client->observed; entry; entry = entry->next)
-        report_unknown(client, entry);
+        if (entry->accepted)
+            report_unknown(client, entry);
 }
 
 static bool was_refused(const struct observe_name *entry) {
@@ -159,7 +173,26 @@ static bool wants_observe(const struct observe_name *entry) {
     return was_refused(entry) || (entry->doubtful && entry->reply.done);
 }
 
+/* When an agent that has sent nothing for a while is asked; INT64_MAX: a request is pending anyway. */
+static int64_t ping_due_ns(const struct client *client) {
+    int64_t last_ns = client->received_ns > client->pinged_ns ? client->received_ns : client->pinged_ns;
+
+    if (!client->observed || client->gone || client->pending_count > 0)
+        return INT64_MAX;
+    return last_ns + PING_MS * NS_PER_MS;
+}
+
+/* Without memory for it, the next one follows at the usual time. */
+static void send_ping(struct client *client, int64_t now_ns) {
+    static const struct resp_token ping[] = {{.text = "PING", .length = 4}};
+
+    client->pinged_ns = now_ns;
+    (void) client_request(client, KIND_OTHER, ping, 1, NULL, NULL, now_ns);
+}
+
 void observe_tick(struct client *client, int64_t now_ns) {
+    if (now_ns >= ping_due_ns(client))
+        send_ping(client, now_ns);
     for (struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next) {
         if (!wants_observe(entry))
             continue;
@@ -173,12 +206,39 @@ void observe_tick(struct client *client, int64_t now_ns) {
 }
 
 int64_t observe_due_ns(const struct client *client) {
-    int64_t due_ns = INT64_MAX;
+    int64_t due_ns = ping_due_ns(client);
 
     for (const struct observe_name *entry = client->observed; entry && !client->gone; entry = entry->next)
         if (wants_observe(entry) && entry->retry_ns < due_ns)
             due_ns = entry->retry_ns > 0 ? entry->retry_ns : 1; /* 0 disarms a timer */
     return due_ns;
+}
+
+/* --- an agent that hangs --- */
+
+int64_t observe_silent_due_ns(const struct client *client) {
+    int64_t since_ns = client_unanswered_ns(client);
+
+    if (!client->observed || client->gone || client->silent || since_ns == INT64_MAX)
+        return INT64_MAX;
+    return since_ns + client->answer_timeout_ms * NS_PER_MS;
+}
+
+void observe_silent(struct client *client, int64_t now_ns) {
+    if (now_ns < observe_silent_due_ns(client))
+        return;
+    client->silent = true;
+    observe_away(client);
+}
+
+/* The reply to an OBSERVE from before would count for the new one. */
+void observe_answered(struct client *client, int64_t now_ns) {
+    client->silent = false;
+    for (struct observe_name *entry = client->observed; entry; entry = entry->next) {
+        client_forget(client, &entry->reply);
+        entry->fresh = entry->stale = true;
+        send_observe(client, entry, now_ns);
+    }
 }
 
 /* --- the list --- */
@@ -196,6 +256,13 @@ int observe_add(struct client *client, const char *name) {
     entry->next = client->observed;
     client->observed = entry;
     return 1;
+}
+
+void observe_accepted(struct client *client, const char *name) {
+    struct observe_name *entry = find(client, name, strlen(name));
+
+    if (entry)
+        entry->accepted = true;
 }
 
 int observe_remove(struct client *client, const char *name) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client.h"
 #include "connect.h"
 #include "printable.h"
 #include "redlock.h"
@@ -45,6 +46,7 @@ void leader_observer_start(struct leader_observer *observer, const char *socket_
     if (error == REDLOCK_OK) {
         redlock_set_callbacks(observer->connection, &callbacks, observer);
         error = redlock_observe(observer->connection, name);
+        redlock_set_answer_timeout(observer->connection, CLIENT_ANSWER_TIMEOUT_MS); /* nothing waits now */
     }
     if (error != REDLOCK_OK)
         leader_observer_stop(observer);

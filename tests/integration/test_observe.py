@@ -351,6 +351,19 @@ def test_watch_of_a_resumed_lease():
     equal((own.end(signal.SIGINT), watch.end(signal.SIGINT)), (0, 0), "SIGINT ends it with 0")
 
 
+def test_watch_of_a_hanging_agent():
+    equal(hanging_watch.line(30)["state"], "unknown", "that hangs: the leader is unknown")
+    holder = there.client(3)
+    grant = holder.acquire("hung", "TTL", 60000)
+    ok(hanging_watch.quiet(0.2), "once")
+    hanging.cont()
+    line = hanging_watch.line()
+    equal((line["state"], line["fence"]), ("held", grant["fence"]), "when it goes on, the leader follows")
+    equal(hanging_watch.end(signal.SIGTERM), 0, "and the watch goes on")
+    hanging.terminate()
+    holder.close()
+
+
 def catches(pid, number):
     with open("/proc/%d/status" % pid) as file:
         caught = re.search(r"^SigCgt:\s*(\w+)", file.read(), re.M).group(1)
@@ -390,6 +403,13 @@ def test_watch_as_text():
     holder.close()
 
 
+# This agent hangs while the tests before its own run.
+hanging = lab.Agent(nodes, lab.UNHURRIED)
+hanging_watch = Watch(hanging, "hung")
+hanging_watch.line()
+hanging.stop()
+
 main(test_grant_and_release, test_last_of_many, test_death_of_the_holder, test_expiry, test_foreign_lock,
      test_long_value, test_unobserve_and_ends, test_mute_among_others, test_no_majority, test_watch,
-     test_watch_of_a_resumed_lease, test_watch_as_text, test_hand_off_beside_a_refusing_node, test_crowd)
+     test_watch_of_a_resumed_lease, test_watch_as_text, test_hand_off_beside_a_refusing_node,
+     test_watch_of_a_hanging_agent, test_crowd)

@@ -12,7 +12,10 @@
 #include "library-harness.h"
 #include "tap.h"
 
-enum { TTL_MS = 60000 /* of the scripted agent's leases */ };
+enum {
+    TTL_MS = 60000 /* of the scripted agent's leases */,
+    PING_MS = 3000 /* between those for observers */
+};
 
 static _Atomic int64_t now_ns = 1000 * NS_PER_S;
 static struct redlock *connection; /* NULL: none yet */
@@ -85,6 +88,7 @@ static bool succeeds(enum call which, struct redlock_lease *lease, struct redloc
 static void test_grant_in_call(enum call which, bool with_page) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
     struct redlock_lease *lease = NULL, *other = NULL;
+    int64_t due_ms = which == CALL_OBSERVE ? PING_MS : TTL_MS / 2;
 
     options.wait_ms = TTL_MS;
     scripted_start();
@@ -101,11 +105,51 @@ static void test_grant_in_call(enum call which, bool with_page) {
     scripted_grant();
     ok(succeeds(which, lease, other), "the grant arrives during %s", names[which]);
     is(events.granted, 1);
-    is(armed_ns, now_ns + TTL_MS * NS_PER_MS / 2);
+    is(armed_ns, now_ns + due_ms * NS_PER_MS);
     end();
 }
 
 /* --- an agent that is stopped --- */
+
+static unsigned unknown, known;
+
+static void on_leader(struct redlock *at, const struct redlock_sighting *sighting, void *userdata) {
+    (void) at;
+    (void) userdata;
+    if (sighting->leadership == REDLOCK_LEADER_UNKNOWN)
+        unknown++;
+    else
+        known++;
+}
+
+/* Its leader is unknown when the answer time-out has passed, and known again when the agent goes on. */
+static void test_observer(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+
+    scripted_start();
+    scripted.pushes_leader = true;
+    armed_ns = INT64_MAX;
+    connection = connect_scripted();
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    ok(redlock_fd(connection) >= 0, "an event loop");
+    is(redlock_observe(connection, "job"), REDLOCK_OK);
+    ok(dispatch_until(connection, &known, 1), "the leader is reported");
+    is(armed_ns, now_ns + PING_MS * NS_PER_MS);
+    scripted.is_silent = true;
+    now_ns += PING_MS * NS_PER_MS;
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    now_ns += TIMEOUT_MS * NS_PER_MS - 1;
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    is(unknown, 0);
+    now_ns++;
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    is(unknown, 1);
+    scripted.is_silent = false;
+    ok(dispatch_until(connection, &known, 2), "and again when the agent goes on");
+    is(unknown, 1);
+    is(scripted.hang_ups, 0);
+    end();
+}
 
 static struct redlock_lease *ask(int64_t wait_ms, bool with_id) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
@@ -400,6 +444,7 @@ static void test_release_away(void) {
 }
 
 int main(void) {
+    test_observer();
     for (enum call which = CALL_RELEASE; which < CALLS; which++) {
         test_grant_in_call(which, true);
         test_grant_in_call(which, false);
