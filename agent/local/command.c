@@ -89,19 +89,50 @@ static void put_entry(struct resp_writer *writer, const struct entry *entry) {
         resp_put_integer(writer, 0);
 }
 
+static void put_entries(struct resp_writer *writer) {
+    resp_put_array(writer, ENTRIES);
+    for (size_t i = 0; i < ENTRIES; i++)
+        put_entry(writer, &entries[i]);
+}
+
+static void put_named_entries(struct resp_writer *writer, const struct resp_token *names, size_t n,
+                              int protocol) {
+    resp_put_array(writer, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct entry *entry = find(&names[i]);
+        if (entry)
+            put_entry(writer, entry);
+        else
+            resp_put_nil(writer, protocol);
+    }
+}
+
+static void put_names(struct resp_writer *writer) {
+    resp_put_array(writer, ENTRIES);
+    for (size_t i = 0; i < ENTRIES; i++)
+        reply_put_text(writer, entries[i].name);
+}
+
 /* COMMAND. */
 static void list_commands(const struct call *call) {
     struct session *session = call->session;
+    const struct resp_token *word = call->arguments;
     struct resp_writer writer = reply_begin(session);
+    size_t n = call->n_arguments;
 
-    if (call->n_arguments > 0 && argument_is(&call->arguments[0], "COUNT")) {
+    if (n == 0 || (n == 1 && argument_is(word, "INFO"))) {
+        put_entries(&writer);
+    } else if (argument_is(word, "INFO")) {
+        put_named_entries(&writer, word + 1, n - 1, session->protocol);
+    } else if (argument_is(word, "LIST") && n == 1) {
+        put_names(&writer);
+    } else if (argument_is(word, "COUNT") && n == 1) {
         resp_put_integer(&writer, ENTRIES);
-    } else if (call->n_arguments > 0 && argument_is(&call->arguments[0], "DOCS")) {
+    } else if (argument_is(word, "DOCS")) {
         resp_put_map(&writer, 0, session->protocol);
     } else {
-        resp_put_array(&writer, ENTRIES);
-        for (size_t i = 0; i < ENTRIES; i++)
-            put_entry(&writer, &entries[i]);
+        reply_error(session, "ERR", "COMMAND knows COUNT, DOCS, LIST and INFO name...");
+        return;
     }
     reply_send(session, &writer);
 }

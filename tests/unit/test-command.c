@@ -99,6 +99,16 @@ static void test_greetings(void) {
         {"SELECT 0", "+OK\r\n", "SELECT 0"},
         {"COMMAND DOCS", "%0\r\n", "COMMAND DOCS"},
         {"COMMAND COUNT", ":", "COMMAND COUNT"},
+        {"COMMAND DOCS ping nonesuch", "%0\r\n", "COMMAND DOCS of commands"},
+        {"command info ping nonesuch Leases",
+         "*3\r\n*6\r\n$4\r\nPING\r\n:-1\r\n*0\r\n:0\r\n:0\r\n:0\r\n_\r\n*6\r\n$6\r\nLEASES\r\n",
+         "COMMAND INFO has the named commands, and nil for others"},
+        {"COMMAND LIST", "*25\r\n$7\r\nACQUIRE\r\n$6\r\nRESUME\r\n", "COMMAND LIST has names"},
+        {"COMMAND LIST FILTERBY PATTERN x", "-ERR COMMAND knows COUNT, DOCS, LIST and INFO", "no filter"},
+        {"COMMAND GETKEYS ACQUIRE x", "-ERR COMMAND knows", "no COMMAND GETKEYS"},
+        {"COMMAND FOO", "-ERR COMMAND knows", "nor any other"},
+        {"COMMAND", "*25\r\n*6\r\n$7\r\nACQUIRE\r\n", "COMMAND"},
+        {"COMMAND INFO", "*25\r\n*6\r\n$7\r\nACQUIRE\r\n", "COMMAND INFO without names"},
         {"QUIT", "+OK\r\n", "QUIT"},
     };
 
