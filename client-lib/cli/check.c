@@ -168,6 +168,7 @@ static int check_all(struct check *check) {
     if (status != STATUS_DONE)
         return status;
     (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);
+    bool votes = quorum.voting >= quorum.needed;
     status = try_lease(check, check->lease ? check->lease : name, &took_ms, &is_held);
     if (status == STATUS_USAGE)
         return status;
@@ -180,6 +181,7 @@ static int check_all(struct check *check) {
         (void) printf("%" PRId64 " of %" PRId64 " nodes vote, %" PRId64 " %s needed%s\n", quorum.voting,
                       quorum.nodes, quorum.needed, quorum.needed == 1 ? "is" : "are",
                       status != STATUS_DONE ? ""
+                      : is_held && !votes   ? "; the lease is still held"
                       : is_held             ? "; the lease is held, so a majority of them answers"
                                             : "; a lease was acquired and released");
     return status;

@@ -569,6 +569,9 @@ def prometheus(text):
     equal((done.returncode, done.stderr), (0, ""), "Prometheus accepts it")
 
 
+not_run("redlock-operations.7", "systemctl stop 'redlock-leader@*.target'", MACHINE)
+
+
 @example("redlock-operations.7", "redlock nodes --bless")
 def bless_all(text):
     if os.geteuid() != 0:

@@ -89,12 +89,11 @@ static void test_explained(void) {
               "fleet's agents have ended, run 'redlock nodes --bless a'",
               "a node of a fleet with other nodes");
     fleet_explain(&first, fleet_of(&one, 1).text, false, text, sizeof(text));
-    is_string(
-        text,
-        "has another fleet's mark: that fleet has the node as b of a, b, c with fence_skew 60s, this "
-        "agent as a: likely the addresses of a and b are swapped, here or there; else each fleet needs "
-        "its own db",
-        "of the same nodes, under another name: swapped addresses");
+    is_string(text,
+              "has the epoch of a node b: are the addresses of a and b swapped, here or there? If the "
+              "server has a "
+              "copy of b's data, run 'redlock nodes --bless a'; another fleet needs its own db",
+              "of the same nodes, under another name: swapped addresses, or copied data");
     skewed.fence_skew_ms = 30000;
     fleet_explain(&first, fleet_of(&skewed, 1).text, true, text, sizeof(text));
     ok(strstr(text, "--bless a"), "not if fence_skew differs, too");
@@ -106,7 +105,7 @@ static void test_explained(void) {
     }
     const struct fleet longest = fleet_of(&one, 0);
     fleet_explain(&longest, fleet_of(&one, 1).text, true, text, sizeof(text));
-    ok(strstr(text, "needs its own db"), "with the longest names the advice has room");
+    ok(strstr(text, "another fleet needs its own db"), "with the longest names the advice has room");
 }
 
 static void test_differences(void) {

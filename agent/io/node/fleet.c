@@ -94,31 +94,39 @@ static const char *shortened(const char *text, char buffer[static SHOWN_BYTES]) 
     return buffer;
 }
 
-/* Only the node's own name differs: then two addresses of one fleet are swapped, most likely. */
+/* Only the node's own name differs: two addresses of one fleet are swapped, the server has a copy of another
+ * node's data, or another set of servers has the same names. These look alike, so no node is asked. */
 static bool is_same_but_name(const char *one, const char *other) {
     size_t length = strcspn(one, " "), other_length = strcspn(other, " ");
 
     return one[length] && strcmp(one + length, other + other_length) == 0;
 }
 
-void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
-    const char *what = blessed ? "votes for another fleet" : "has another fleet's mark";
-    char theirs[SHOWN_BYTES], ours[SHOWN_BYTES];
-    int name_length = (int) strcspn(fleet->text, " ");
+static void explain_sibling(const struct fleet *fleet, const char *others, char *buffer, size_t size) {
+    int own = (int) strcspn(fleet->text, " "), other = (int) strcspn(others, " ");
 
-    (void) shortened(others[0] != '\0' ? others : "one of other nodes", theirs);
-    if (is_same_but_name(fleet->text, others))
-        (void) snprintf(
-            buffer, size,
-            "%s: that fleet has the node as %s, this agent as %.*s: likely the addresses of %.*s "
-            "and %.*s are swapped, here or there; else each fleet needs its own db",
-            what, theirs, name_length, fleet->text, name_length, fleet->text, (int) strcspn(others, " "),
-            others);
-    else
-        (void) snprintf(buffer, size,
-                        "%s: that fleet has the node as %s, this agent as %s: give each fleet its own db; "
-                        "or, when the other fleet's agents have ended, run 'redlock nodes --bless %.*s'",
-                        what, theirs, shortened(fleet->text, ours), name_length, fleet->text);
+    (void) snprintf(
+        buffer, size,
+        "has the epoch of a node %.*s: are the addresses of %.*s and %.*s swapped, here or there? If "
+        "the server has a copy of %.*s's data, run 'redlock nodes --bless %.*s'; another fleet needs "
+        "its own db",
+        other, others, own, fleet->text, other, others, other, others, own, fleet->text);
+}
+
+void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
+    char theirs[SHOWN_BYTES], ours[SHOWN_BYTES];
+
+    if (is_same_but_name(fleet->text, others)) {
+        explain_sibling(fleet, others, buffer, size);
+        return;
+    }
+    (void) snprintf(
+        buffer, size,
+        "%s: that fleet has the node as %s, this agent as %s: give each fleet its own db; or, when "
+        "the other fleet's agents have ended, run 'redlock nodes --bless %.*s'",
+        blessed ? "votes for another fleet" : "has another fleet's mark",
+        shortened(others[0] != '\0' ? others : "one of other nodes", theirs), shortened(fleet->text, ours),
+        (int) strcspn(fleet->text, " "), fleet->text);
 }
 
 /* The value of "name=value" among words. Agents before version 0.2.0 do not note theirs. */
