@@ -221,7 +221,8 @@ int64_t observe_silent_due_ns(const struct client *client) {
 
     if (!client->observed || client->gone || client->silent || since_ns == INT64_MAX)
         return INT64_MAX;
-    return since_ns + client->answer_timeout_ms * NS_PER_MS;
+    int64_t timeout_ms = client->answer_timeout_ms > PING_MS ? client->answer_timeout_ms : PING_MS;
+    return since_ns + timeout_ms * NS_PER_MS;
 }
 
 void observe_silent(struct client *client, int64_t now_ns) {

@@ -190,7 +190,8 @@ struct redlock_leader {
 int redlock_leader(struct redlock *connection, const char *name, struct redlock_leader *ret);
 
 enum redlock_leadership {
-    REDLOCK_LEADER_UNKNOWN, /* no majority of the nodes for 5 s, or no agent for the answer time-out */
+    REDLOCK_LEADER_UNKNOWN, /* no majority of the nodes for 5 s, no agent for the answer time-out, or the
+                               agent hangs */
     REDLOCK_LEADER_NONE,
     REDLOCK_LEADER_HELD,
 };

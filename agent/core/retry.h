@@ -23,8 +23,9 @@
  * Where polling lock clients want the name, too, the message of an agent's release starts no attempt: the
  * next attempt comes after the delay of a poll (foreign-contender.h).
  *
- * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes. Expiry
- * needs no message: a request tries when so many of the keys that it met have expired that it may win. */
+ * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes, or while
+ * no majority can be asked. Expiry needs no message: a request tries when so many of the keys that it met
+ * have expired that it may win. */
 #pragma once
 
 #include <stdbool.h>

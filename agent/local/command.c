@@ -102,6 +102,8 @@ static void put_named_entries(struct resp_writer *writer, const struct resp_toke
         const struct entry *entry = find(&names[i]);
         if (entry)
             put_entry(writer, entry);
+        else if (protocol == 2)
+            resp_put_raw(writer, "*-1\r\n", 5); /* as in Redis: of an array */
         else
             resp_put_nil(writer, protocol);
     }
@@ -176,15 +178,18 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
     assert(session_ready(session) && n_tokens > 0);
 
     const struct entry *entry = find(&tokens[0]);
+    bool accepted = session->accepted_at == session->request_at + 1;
+    bool has_time = session->asked_ns > 0 && (accepted || session->accepted_at == 0);
     const struct call call = {
         .session = session,
         .arguments = tokens + 1,
         .n_arguments = n_tokens - 1,
         .now_ns = now_ns,
-        .asked_ns = session->asked_ns > 0 ? instant_min(session->asked_ns, now_ns) : now_ns,
-        .accepted = session->accepted_at == session->request_at + 1,
+        .asked_ns = has_time ? instant_min(session->asked_ns, now_ns) : now_ns,
+        .accepted = accepted,
     };
-    session->asked_ns = 0;
+    if (has_time)
+        session->asked_ns = 0;
     if (!entry) {
         char name[64];
         (void) bytes_escape(tokens[0].text, tokens[0].length, name, sizeof(name));

@@ -18,6 +18,7 @@ enum {
     PUSHES_MS_MAX = 1000,  /* for all of them */
     EXPIRY_SLACK_MS = 5,   /* after the keys' expiry: the nodes' clocks differ */
     UNKNOWN_MS = 5 * 1000, /* without a majority, until observers get "unknown" */
+    OLD_MS = 2 * 1000,     /* no answer for several polls: the process has stood still, say */
 };
 
 /* --- memory --- */
@@ -73,7 +74,7 @@ static struct observe_name *name_new(struct observe_table *table, uint64_t hash,
         return NULL;
     observed->since_ns = now_ns;
     observed->unanswered_ns = observed->changing_ns = INSTANT_NEVER;
-    observed->queried_ns = INSTANT_LONG_AGO;
+    observed->queried_ns = observed->answered_ns = INSTANT_LONG_AGO;
     list_init(&observed->observers);
     timer_queue_set(&table->due, index_of(table, observed), now_ns);
     return observed;
@@ -252,7 +253,7 @@ void observe_command(const struct call *call) {
     }
     if (!is_within_quota(session, name))
         return;
-    const struct observe_name *observed = observe(session, name->text, name->length, call->now_ns);
+    struct observe_name *observed = observe(session, name->text, name->length, call->now_ns);
     if (!observed) {
         reply_error(session, "QUOTA",
                     "the agent has no room for another observer: %d, and %d names, are its limits",
@@ -260,7 +261,11 @@ void observe_command(const struct call *call) {
         return;
     }
     reply_integer(session, 1);
-    if (observed->leadership != LEADERSHIP_NEW)
+    if (observed->leadership == LEADERSHIP_NEW)
+        return;
+    observed->owed = call->now_ns - observed->answered_ns > OLD_MS * NS_PER_MS &&
+                     observed->leadership != LEADERSHIP_UNKNOWN;
+    if (!observed->owed)
         push(observed, session, call->now_ns);
 }
 
@@ -423,6 +428,7 @@ static bool take_report(struct observe_table *table, struct observe_name *observ
                         const struct report *report, instant_ns now_ns) {
     if (report->kind != REPORT_LEADER || report->undecided)
         return take_no_majority(table, observed, now_ns);
+    observed->answered_ns = now_ns;
     observed->unanswered_ns = INSTANT_NEVER;
     if (!report->text)
         return take_free(table, observed, report->changing, now_ns);
@@ -440,8 +446,9 @@ void observe_report(struct front_state *front, const struct report *report, inst
     table->querying_of[observed->asker]--;
     observed->querying = false;
     bool changed = take_report(table, observed, report, now_ns);
-    if (changed)
+    if (changed || (observed->owed && observed->answered_ns == now_ns))
         push_to_all(table, observed, now_ns);
+    observed->owed = observed->owed && !changed && observed->answered_ns != now_ns;
     plan(table, observed, is_held ? report->validity_ms : -1, changed, now_ns);
     drop_unless_needed(table, observed);
 }

@@ -40,7 +40,8 @@ struct observe_name {
     instant_ns since_ns;        /* first answer of this leadership */
     instant_ns unanswered_ns;   /* first query in a row without a majority; INSTANT_NEVER: none */
     instant_ns changing_ns;     /* a lease's value may be changing since then; INSTANT_NEVER: it is not */
-    instant_ns queried_ns;      /* last query sent */
+    instant_ns queried_ns;      /* last query sent, */
+    instant_ns answered_ns;     /* and last answer of a majority */
     instant_ns paused_until_ns; /* for the time of its pushes so far, the next query waits */
     uint32_t chase_ms;  /* after a hint, until the change shows: delay of the next query; 0: no hint */
     uint8_t leadership; /* enum observe_leadership */
@@ -48,6 +49,7 @@ struct observe_name {
     uint8_t account;    /* in the quota: its oldest observer's, if it has observers */
     bool querying;      /* a query is under way */
     bool hinted;        /* since the last query was sent */
+    bool owed; /* an observer got no push at first, as the last answer was old: the next answer is pushed */
 };
 
 struct observe_entry {

@@ -68,18 +68,15 @@ static void deliver_granted(const struct request *request, const struct request_
     reply_send(session, &writer);
 }
 
-/* The last attempt has met a key of this agent: error_text_busy() names the holder. */
-static bool met_own_key(const struct request *request, const struct request_outcome *outcome) {
-    const struct front_state *front = request->session->front;
-    const struct shared_string *seen = request->name->seen;
+/* The sentence, or what follows the time in it, says that a process of this agent is the holder
+ * (error_text_busy()). */
+static bool names_own_holder(const struct front_state *front, const struct request_outcome *outcome) {
     struct lock_value_identity identity;
     char own[sizeof("held by ") + IDENTITY_BYTES_MAX];
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
     size_t length = (size_t) snprintf(own, sizeof(own), "held by %s", identity.bytes + 1);
-    if (bytes_begin_with(outcome->text, outcome->text_length, own, strlen("held by ")))
-        return bytes_begin_with(outcome->text, outcome->text_length, own, length);
-    return seen && bytes_begin_with(seen->bytes, seen->head_length, own, length); /* after "waited …" */
+    return memmem(outcome->text, outcome->text_length, own, length);
 }
 
 /* NULL: the name does not cool; or its keys were lost or deleted, and it has another holder. */
@@ -87,8 +84,8 @@ static const struct cooling_name *cooling_of(const struct request *request,
                                              const struct request_outcome *outcome, instant_ns now_ns) {
     struct cooling_table *table = &request->session->front->cooling;
 
-    if (cooling_count(table, now_ns) == 0 || wait_queue_holder(request->name) ||
-        !met_own_key(request, outcome))
+    if (cooling_count(table, now_ns) == 0 || request_is_resume(request) ||
+        wait_queue_holder(request->name) || !names_own_holder(request->session->front, outcome))
         return NULL;
     return cooling_find(table, request->name->key.hash, now_ns);
 }

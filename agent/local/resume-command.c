@@ -17,7 +17,8 @@ static bool terms_are_allowed(const struct call *call, const struct policy_rule 
     if (token->terms.ttl_ms < TTL_MS_MIN || token->terms.ttl_ms > policy->max_ttl_ms ||
         (token->terms.heartbeat_ms != 0 && token->terms.heartbeat_ms < TTL_MS_MIN) ||
         (token->terms.linger_ms > policy->max_ttl_ms && !call->accepted) ||
-        token->cooldown_until_ns > instant_add(call->now_ns, (int64_t) policy->max_ttl_ms * NS_PER_MS)) {
+        (token->cooldown_until_ns > instant_add(call->now_ns, (int64_t) policy->max_ttl_ms * NS_PER_MS) &&
+         !call->accepted)) {
         reply_error(call->session, "BADARG",
                     "the lease's ttl, heartbeat, linger or cooldown is not allowed here");
         return false;

@@ -226,23 +226,31 @@ static void dispatch(struct sim_agent *agent, const struct event *event) {
         registry_report(&agent->front.registry, &report, front_now(agent));
 }
 
-/* The unanswered requests of the former process are taken in the order of their arrival. */
-static void serve(struct sim_agent *agent) {
-    struct client_session *of;
-    int64_t after_ns = -1;
+/* The session that asked first, after this instant. */
+static struct client_session *next_former(const struct sim_agent *agent, bool accepted, int64_t after_ns) {
+    struct client_session *first = NULL;
 
+    for (unsigned i = 0; i < SIM_SESSIONS; i++) {
+        struct client_session *of = &client_sessions[i];
+        if (of->agent == agent && of->session.asked_ns > after_ns &&
+            (of->session.accepted_at != 0) == accepted &&
+            (!first || of->session.asked_ns < first->session.asked_ns))
+            first = of;
+    }
+    return first;
+}
+
+/* The unanswered requests of the former process are taken in the order of their arrival, accepted ones
+ * first. */
+static void serve(struct sim_agent *agent) {
     agent->serves = true;
-    do {
-        of = NULL;
-        for (unsigned i = 0; i < SIM_SESSIONS; i++)
-            if (client_sessions[i].agent == agent && client_sessions[i].session.asked_ns > after_ns &&
-                (!of || client_sessions[i].session.asked_ns < of->session.asked_ns))
-                of = &client_sessions[i];
-        if (of) {
+    for (unsigned pass = 0; pass < 2; pass++) {
+        struct client_session *of;
+        for (int64_t after_ns = -1; (of = next_former(agent, pass == 0, after_ns));) {
             after_ns = of->session.asked_ns;
             client_session_take(of);
         }
-    } while (of);
+    }
 }
 
 static void take_event(struct sim_agent *agent, const void *argument) {

@@ -178,6 +178,24 @@ static void test_token_later(void) {
     is_string(pushed(0), "", "the token is kept when an answer lacks it");
 }
 
+/* A process that stood still, and is continued, does not know the present leader. */
+static void test_old_answer(void) {
+    begin_observing();
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    ask(1, "HELLO 3");
+    (void) pushed(0);
+    (void) pushed(1);
+    harness.now_ns += 3 * NS_PER_S;
+    ask(1, "OBSERVE job");
+    is_string(pushed(1), ":1\r\n", "an answer from some seconds ago is not pushed");
+    (void) query_within_ms(1);
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    ok(strstr(pushed(1), "web1:0badcafe:42"), "the next one is, although nothing has changed");
+    (void) query_within_ms(1100);
+    answer(HEX_A ":web1:0badcafe:42:0:", 7);
+    is_string(pushed(1), "", "once");
+}
+
 static void test_no_majority(void) {
     begin_observing();
     answer(HEX_A ":web1:0badcafe:42:0:", 7);
@@ -468,6 +486,7 @@ static void test_rights_change(void) {
 int main(void) {
     test_changes();
     test_token_later();
+    test_old_answer();
     test_no_majority();
     test_changing_value();
     test_unknown_since();

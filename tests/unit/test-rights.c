@@ -317,7 +317,7 @@ static void test_debt(void) {
     follow(2, CAROL);
     uint8_t account = harness.sessions[2].account;
     front->observers.paused_until_ns[account] = harness.now_ns + NS_PER_S;
-    session_note_work(&harness.sessions[0], 1, harness.now_ns);
+    session_note_work(&harness.sessions[0], WORK_SHARE_LEASE, harness.now_ns);
     session_note_work(&harness.sessions[2], 1000, harness.now_ns);
     follow(2, CAROL);
     ok(work_share_due_ns(&front->work, account, harness.now_ns) > harness.now_ns &&

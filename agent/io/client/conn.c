@@ -559,9 +559,13 @@ int conn_make_page(struct session *session) {
     return 0;
 }
 
+/* Accepted requests first: they need slots that new requests must not take. */
 static int by_request_time(const void *a, const void *b) {
     const struct conn *one = *(struct conn *const *) a, *other = *(struct conn *const *) b;
+    bool accepted = one->session.accepted_at != 0;
 
+    if (accepted != (other->session.accepted_at != 0))
+        return accepted ? -1 : 1;
     return one->session.asked_ns < other->session.asked_ns ? -1
                                                            : one->session.asked_ns > other->session.asked_ns;
 }

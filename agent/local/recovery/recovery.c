@@ -135,7 +135,7 @@ static bool is_sound(const struct ledger_reader_entry_view *view, instant_ns now
 
 /* --- all entries --- */
 
-/* The requests that were accepted and have no entry. */
+/* The requests that were accepted; some of them may have an entry. */
 static uint32_t count_accepted(const struct ledger_reader *reader) {
     struct ledger_reader_session_view view;
     uint32_t accepted = 0;
@@ -147,15 +147,17 @@ static uint32_t count_accepted(const struct ledger_reader *reader) {
 
 uint32_t recovery_slots(const struct ledger_reader *reader) {
     struct ledger_reader_entry_view view;
-    uint32_t slots = 0;
+    uint32_t slots = 0, requests = count_accepted(reader);
 
     for (uint32_t i = 0; i < reader->header->entries; i++) {
         if (!ledger_reader_entry(reader, i, &view) || view.entry.kind == LEDGER_OBSERVED)
             continue;
         uint32_t slot = (uint32_t) (view.entry.request & (REQUESTS_MAX - 1));
         slots = slot >= slots ? slot + 1 : slots;
+        requests++;
     }
-    return slots + count_accepted(reader);
+    slots = requests > slots ? requests : slots;
+    return slots < REQUESTS_MAX ? slots : REQUESTS_MAX;
 }
 
 /* The entry is not restored. A client may consider its lease valid, or wait for its request. (A client that
