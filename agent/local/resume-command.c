@@ -7,8 +7,15 @@
 #include "local/reply.h"
 #include "local/resume-token.h"
 
-/* Rejects terms that the policy no longer allows, as ACQUIRE does, and applies the smaller bound on
- * holding. */
+/* True if a time of the lease exceeds this one. */
+static bool is_longer_than(const struct resume_token *token, int64_t ms, instant_ns now_ns) {
+    return instant_max(token->terms.ttl_ms, token->terms.linger_ms) > ms ||
+           token->cooldown_until_ns > instant_add(now_ns, ms * NS_PER_MS);
+}
+
+/* Rejects terms that the policy no longer allows, as ACQUIRE does, and applies the smaller bound on holding.
+ * Of a request that a former process accepted, only the ttl must be allowed: no shorter one suits the lease.
+ */
 static bool terms_are_allowed(const struct call *call, const struct policy_rule *rule,
                               struct resume_token *token) {
     const struct policy *policy = &call->session->front->policy;
@@ -16,17 +23,13 @@ static bool terms_are_allowed(const struct call *call, const struct policy_rule 
 
     if (token->terms.ttl_ms < TTL_MS_MIN || token->terms.ttl_ms > policy->max_ttl_ms ||
         (token->terms.heartbeat_ms != 0 && token->terms.heartbeat_ms < TTL_MS_MIN) ||
-        (token->terms.linger_ms > policy->max_ttl_ms && !call->accepted) ||
-        (token->cooldown_until_ns > instant_add(call->now_ns, (int64_t) policy->max_ttl_ms * NS_PER_MS) &&
-         !call->accepted)) {
+        (!call->accepted && is_longer_than(token, policy->max_ttl_ms, call->now_ns))) {
         reply_error(call->session, "BADARG",
                     "the lease's ttl, heartbeat, linger or cooldown is not allowed here");
         return false;
     }
     int64_t most_ms = policy_max_ttl_ms(policy, limits);
-    if (rule && !call->accepted &&
-        (instant_max(token->terms.ttl_ms, token->terms.linger_ms) > most_ms ||
-         token->cooldown_until_ns > instant_add(call->now_ns, most_ms * NS_PER_MS))) {
+    if (rule && !call->accepted && is_longer_than(token, most_ms, call->now_ns)) {
         reply_error(
             call->session, "DENIED",
             "rule \"%s\" (line %u) allows a ttl, linger and cooldown of at most %lld ms (max_ttl), and "
