@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -173,6 +173,20 @@ static void complain_of_range(const char *what, const char *option, int64_t low_
         duration_option(high_ms < OPTIONS_DURATION_MS_MAX ? high_ms : OPTIONS_DURATION_MS_MAX, high));
 }
 
+/* "LOW to HIGH" behind these words; false: the text is another. */
+static bool read_range(const char *text, int64_t *ret_low_ms, int64_t *ret_high_ms) {
+    static const char words[] = "wants milliseconds from ", to[] = " to ";
+    char *end;
+
+    if (strncmp(text, words, sizeof(words) - 1) != 0)
+        return false;
+    *ret_low_ms = strtoll(text + sizeof(words) - 1, &end, 10);
+    if (strncmp(end, to, sizeof(to) - 1) != 0)
+        return false;
+    *ret_high_ms = strtoll(end + sizeof(to) - 1, &end, 10);
+    return *end == '\0';
+}
+
 /* With the option's name for the protocol's. */
 static bool complain_of_argument(const char *what, const char *text) {
     const struct {
@@ -190,7 +204,7 @@ static bool complain_of_argument(const char *what, const char *text) {
         int64_t low_ms, high_ms;
         if (strncmp(text, known[i].word, length) != 0)
             continue;
-        if (sscanf(text + length, "wants milliseconds from %" SCNd64 " to %" SCNd64, &low_ms, &high_ms) == 2)
+        if (read_range(text + length, &low_ms, &high_ms))
             complain_of_range(what, known[i].option, low_ms, high_ms);
         else
             cli_complain("%s: %s %s", what, known[i].option, text + length);
