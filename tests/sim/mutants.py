@@ -95,7 +95,7 @@ class Build:
     def reached_by(self, command, cpu_seconds, variables=None):
         """The mutants that this command reaches; None: it fails without any."""
         with tempfile.NamedTemporaryFile() as file:
-            if self.run(command, 0, cpu_seconds, file.name, variables).returncode not in (0, 1):
+            if self.run(command, 0, cpu_seconds, file.name, variables).returncode != 0:
                 return None
             return {int(line) for line in file.read().split()}
 
@@ -111,7 +111,9 @@ class Build:
     def reach_by_units(self):
         for test in self.unit_tests:
             before_s = os.times().children_user
-            for number in self.reached_by(test["cmd"], UNIT_CPU_SECONDS, test["env"]) or ():
+            reached = self.reached_by(test["cmd"], UNIT_CPU_SECONDS, test["env"])
+            assert reached is not None, "%s fails without mutants" % test["name"]
+            for number in reached:
                 self.units_of[number].append(test)
             test["cpu_s"] = os.times().children_user - before_s
 
