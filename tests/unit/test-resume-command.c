@@ -178,6 +178,14 @@ static void test_behind_resume(void) {
         "-NOQUORUM no attempt has ended within 300 ms: a session of this host is resuming the lease\r\n",
         "a request behind an undecided RESUME is answered within its bound, with the reason");
     ok(begins(3, "-NOQUORUM no attempt has ended within 300 ms: a session"), "so is one that waits");
+
+    outlive_agent("", secret);
+    ask(2, "ACQUIRE job WAIT 200");
+    resume(1, secret, "WAIT 9000");
+    harness.now_ns += 200 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    report(last_command()->request, REPORT_CONTENDED);
+    is_string(got(2), "", "a try of the RESUME is no result of an attempt beside it");
 }
 
 static void test_resume_gives_up(void) {
@@ -220,9 +228,10 @@ static void test_again_in_another_session(void) {
 
     outlive_agent("", secret);
     harness.front.registry.drops_at_once = 0;
-    resume(3, secret, "");
+    resume(3, secret, "ASYNC");
+    ask(3, "ACQUIRE other WAIT -1");
     disconnect_end(&harness.sessions[3], harness.now_ns);
-    is_int(last_command()->kind, COMMAND_FORGET, "a RESUME is dropped as its session ends");
+    is_int(last_command()->kind, COMMAND_FORGET, "a RESUME is dropped as its session ends, alone,");
     resume(4, secret, "");
     is_int(last_command()->kind, COMMAND_RESUME, "so that the client can resume in another session at once");
 }

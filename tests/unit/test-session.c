@@ -175,6 +175,14 @@ static void test_wait_ends(void) {
               "the nodes' last result about the holder is shown with its age");
 
     begin(512);
+    ask(1, "ACQUIRE job WAIT 10");
+    harness.now_ns += 10 * NS_PER_MS;
+    registry_tick(&harness.front.registry, harness.now_ns);
+    is_string(got(1), "", "a wait that ends during the first attempt has that attempt's result");
+    registry_report(&harness.front.registry, &busy, harness.now_ns);
+    is_string(got(1), "-TIMEOUT waited 10 ms; held by web2, 5000 ms left\r\n", "as soon as it is known");
+
+    begin(512);
     ask(0, "ACQUIRE job WAIT 1000");
     const struct report contended = {.kind = REPORT_CONTENDED,
                                      .request = last_command()->request,

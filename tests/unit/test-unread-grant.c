@@ -33,6 +33,38 @@ static void test_unread_grant_at_risk(void) {
        "a lease that another takes before its deadline is lost for that");
 }
 
+/* The keeper reports a loss before its own deadline, or at it. It may have extended a lease at risk, and
+ * have paused before it reported that: the client does not know of it. */
+static void test_reasons(void) {
+    static const struct {
+        bool unread, at_risk;
+        int64_t left_ms;
+        enum reason reported, reason;
+        const char *what;
+    } cases[] = {
+        {false, false, 0, REASON_PAUSED, REASON_PAUSED, "at the deadline the keeper's reason counts"},
+        {false, true, 0, REASON_PAUSED, REASON_NO_QUORUM, "but a pause is none for a lease at risk"},
+        {false, true, 0, REASON_TAKEN, REASON_TAKEN, "unlike others"},
+        {true, false, 0, REASON_NO_QUORUM, REASON_UNREAD, "an unread grant is the reason at the deadline"},
+        {true, false, 1, REASON_NO_QUORUM, REASON_NO_QUORUM, "and not before"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(512);
+        instant_ns deadline_ns = harness.now_ns + 9898 * NS_PER_MS;
+        uint64_t number = hold(2, "ACQUIRE job");
+        keeper.nobody_reads = cases[i].unread;
+        tick_after(GRANT_READ_MS + 20);
+        struct report report = {.kind = REPORT_AT_RISK, .request = number, .reason = REASON_NO_QUORUM};
+        if (cases[i].at_risk)
+            registry_report(&harness.front.registry, &report, harness.now_ns);
+        report.kind = REPORT_LOST;
+        report.reason = cases[i].reported;
+        registry_report(&harness.front.registry, &report, deadline_ns - cases[i].left_ms * NS_PER_MS);
+        is_int(keeper.last_loss, cases[i].reason, cases[i].what);
+    }
+}
+
 /* A client that does not read its grant (stopped or stuck) does not hold the lease for ever. */
 static void test_unread_grant(void) {
     for (unsigned asks_async = 0; asks_async < 2; asks_async++) {
@@ -99,6 +131,7 @@ static void test_read_grant(void) {
 
 int main(void) {
     test_unread_grant_at_risk();
+    test_reasons();
     test_unread_grant();
     test_read_grant();
     return done_testing();
