@@ -203,6 +203,20 @@ static void test_latest(void) {
     ok(begins(0, "-BADARG LEASES takes"), "no more than are kept");
 }
 
+/* What a reload with a smaller max_ttl warns of. */
+static void test_longer(void) {
+    const struct registry *registry = &harness.front.registry;
+
+    begin(8);
+    (void) hold(0, "ACQUIRE first TTL 3000 ASYNC");
+    ask(0, "ACQUIRE first TTL 4000 WAIT -1 ASYNC");
+    (void) hold(0, "ACQUIRE second TTL 5000 ASYNC");
+    (void) hold(1, "ACQUIRE third TTL 5000 ASYNC");
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    is_int(registry_count_longer(registry, 3999), 2, "leases and waiting requests with a longer ttl");
+    is_int(registry_count_longer(registry, 4000), 1, "not those with this ttl, nor what is being released");
+}
+
 static void test_info(void) {
     begin(8);
     (void) hold(0, "ACQUIRE first ASYNC");
@@ -227,6 +241,7 @@ int main(void) {
     test_paced();
     test_latest();
     test_nodes();
+    test_longer();
     test_info();
     return done_testing();
 }

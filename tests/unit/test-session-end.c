@@ -79,6 +79,17 @@ static void test_leases(void) {
     is_int(number_of(COMMAND_RELEASE), 2, "and is released after that");
 }
 
+/* The leases first: others may wait for them. */
+static void test_order(void) {
+    begin_slowly();
+    ask(0, "ACQUIRE job WAIT -1 ASYNC");
+    uint64_t lease = hold(0, "ACQUIRE other");
+    end(0);
+    tick();
+    is_int(number_of(COMMAND_RELEASE), 2, "a request that contends, and a lease");
+    is_int((int64_t) keeper.commands[2].request, (int64_t) lease, "the lease is released first");
+}
+
 /* The client of an unread grant has gone: the lease lingers. */
 static void test_unread(void) {
     begin_slowly();
@@ -174,6 +185,13 @@ static void test_asked_again(void) {
     ok(!begins(1, "-TIMEOUT"), "which does not get TIMEOUT for a holder that has gone");
 
     begin_slowly();
+    for (unsigned i = 0; i < REGISTRY_DROPS_AT_ONCE + 2; i++)
+        ask(0, "ACQUIRE job WAIT -1 ASYNC");
+    end(0);
+    ask(1, "ACQUIRE job WAIT -1");
+    is_int(harness.front.registry.waiting, 3, "of very many before it only some are dropped at once");
+
+    begin_slowly();
     (void) hold(0, "ACQUIRE job");
     (void) hold(0, "ACQUIRE other");
     end(0);
@@ -232,6 +250,7 @@ static void test_expelled(void) {
 int main(void) {
     test_slices();
     test_leases();
+    test_order();
     test_unread();
     test_granted();
     test_line();
