@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ledger-harness.h"
+#include "local/recovery/recovery.h"
 #include "tap.h"
 
 /* The copy of a session with an unanswered request of six bytes. */
@@ -144,12 +145,34 @@ static void test_entry_text(void) {
     ok(!ledger_reader_entry(&reader, 0, &view), "an entry whose text ends behind the ledger is left out");
 }
 
+/* Slots that the next process needs: up to the last request's, and one for each request without an entry. */
+static void test_slots(void) {
+    struct ledger_reader reader;
+
+    ledger_harness_begin();
+    (void) add(1, LEDGER_OBSERVED, 7);
+    send_all(1, &(struct ledger_state){.protocol = 3}, 1);
+    reader = killed();
+    is_int(recovery_slots(&reader), 0, "an observation needs no slot");
+    (void) add(1, LEDGER_WAITING, 4);
+    send_all(1, &(struct ledger_state){.protocol = 3}, 1);
+    reader = killed();
+    is_int(recovery_slots(&reader), 5, "a request in the fifth slot needs five");
+    receive(1, 0, "PING\r\n", 77);
+    reader = killed();
+    is_int(recovery_slots(&reader), 5, "one that was not accepted needs none");
+    ledger_accepted(&ledger, 1, 0, 77);
+    reader = killed();
+    is_int(recovery_slots(&reader), 6, "one that was accepted needs another");
+}
+
 int main(void) {
     test_session_ids();
     test_session_fields();
     test_session_log();
     test_session_receives();
     test_entry_text();
+    test_slots();
     free(memory);
     free(copy);
     return done_testing();

@@ -11,13 +11,15 @@ static void test_forsaken(void) {
     replace();
     serve();
     is_int(keeper.n_commands, 0, "a client without its connection: its keys are left alone");
+    is_int(result.held, 0, "the log does not count the lease as held");
     ask(1, "ACQUIRE job WAIT -1");
     pass_ms(LEFT_MS - 1);
     is_int(keeper.n_commands, 0,
            "rule 8: no request contends for a lease that its client may consider valid");
     resume(2, "job", "");
     ok(last_command()->kind == COMMAND_RESUME, "the client itself may resume such a lease");
-    pass_ms(1);
+    report(last_command()->request, REPORT_GRANTED);
+    is_int(harness.front.registry.held, 1, "which ends what the agent kept of it");
     restore_harness_begin();
     (void) hold(0, "ACQUIRE job");
     finds.torn = 1;
@@ -33,6 +35,24 @@ static void test_forsaken(void) {
     is_int(last_command()->kind, COMMAND_SEARCH, "the nodes are asked for the lease of a dead process");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1, "a dead process's lease is released once it is found");
+}
+
+static bool may_resume_left(uid_t uid) {
+    return registry_has_left_lease(&harness.front.registry, uid, "job", 3);
+}
+
+static void test_left(void) {
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    ok(!may_resume_left(1000), "a lease of this process is not left by a former one");
+    finds.missing = 1;
+    replace();
+    ok(may_resume_left(1000) && !may_resume_left(1001), "one without its connection is, for its user");
+    restore_harness_begin();
+    ask(0, "ACQUIRE job");
+    report(last_command()->request, REPORT_GRANTED);
+    replace();
+    ok(!may_resume_left(1000), "unless it is being released");
 }
 
 /* A lease belongs to the connection: a child may have inherited it. */
@@ -168,7 +188,7 @@ static void test_unreported_grant(void) {
     ask(0, "ACQUIRE job");
     is_string(got(0), "", "the request, read again, is not rejected because of its own lease");
     resume(1, "job", "");
-    ok(has(1, "-NOTHELD"), "no session resumes a lease that is being released");
+    ok(has(1, "-NOTHELD the lease was released"), "no session resumes a lease that is being released");
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_RELEASE, id), 1,
            "keys of an unreported grant are deleted once they are found");
@@ -417,7 +437,9 @@ static void test_shorter_max_ttl(void) {
     ok(count_commands(COMMAND_CONTEND, waiter) == 1 && last_command()->terms.ttl_ms == 5000,
        "a waiting request gets the longest ttl allowed");
     ask(0, "HISTORY job COUNT 2");
-    ok(has(0, "at-risk") && has(0, "lost") && has(0, "max_ttl is shorter"), "the history has it, too");
+    const char *at = strstr(got(0), "max_ttl is shorter");
+    ok(has(0, "at-risk") && has(0, "lost") && at && strstr(at + 1, "max_ttl is shorter"),
+       "the history has it, too, with each event");
 
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
@@ -590,6 +612,7 @@ static void test_unsent_loss(void) {
 
 int main(void) {
     test_forsaken();
+    test_left();
     test_left_to_child();
     test_lingering();
     test_no_lingering();

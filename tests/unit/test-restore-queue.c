@@ -148,7 +148,7 @@ static void test_wait_over_meanwhile(void) {
     replace();
     serve();
     pass_ms(0);
-    ok(has(0, "NOQUORUM") && has(0, "no attempt has ended within 6000 ms"),
+    ok(has(0, "NOQUORUM") && has(0, "no attempt has ended within 6000 ms\r\n"),
        "a wait that has ended while the agent was away is answered without the results of before");
 }
 
@@ -345,6 +345,29 @@ static void test_unanswered_beyond_limits(void) {
     resume(2, "third", "");
     ok(!has(2, "-"), "and of RESUME");
     is_int(harness.front.registry.quota.used[QUOTA_LEASES], 3, "they count as others do");
+
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job");
+    finds.missing = 1;
+    replace();
+    harness.front.registry.limit = 1;
+    resume(1, "other", "");
+    ok(has(1, "-QUOTA the agent has 1 leases"), "a RESUME beyond max_leases is rejected");
+    resume(1, "job", "");
+    ok(!has(1, "-"), "not one of a lease that the agent has");
+}
+
+/* The next process knows by this which request it must not reject. */
+static void test_accepted(void) {
+    restore_harness_begin();
+    (void) hold(1, "ACQUIRE job");
+    uint64_t other = hold(0, "ACQUIRE other");
+    ask(0, "ACQUIRE job WAIT 1000");
+    report(other, REPORT_LOST);
+    is_int((int64_t) ledger.sessions[0].accepted, 1, "a request stays accepted when another one ends");
+    pass_ms(1000);
+    ok(has(0, "-TIMEOUT"), "it ends");
+    is_int((int64_t) ledger.sessions[0].accepted, 0, "and is accepted no more");
 }
 
 static void test_unanswered_with_longer_times(void) {
@@ -396,6 +419,11 @@ static void test_unanswered_above_rule(void) {
     ok(has(4, "-DENIED rule \"*\" (line 9) does not allow 'acquire'"), "a new request without the right");
     ask_again(4, "ACQUIRE job WAIT -1");
     is_int(harness.sessions[4].state, SESSION_ACQUIRING, "an unanswered one waits on");
+    resume(5, "third", "");
+    ok(has(5, "-DENIED rule"), "a new RESUME without the right");
+    accepted_before(5);
+    resume(5, "third", "");
+    is_int(harness.sessions[5].state, SESSION_ACQUIRING, "an unanswered one is tried");
 }
 
 int main(void) {
@@ -411,6 +439,7 @@ int main(void) {
     test_unreported_beside_a_resume();
     test_unanswered_first();
     test_one_try();
+    test_accepted();
     test_unanswered_beyond_limits();
     test_unanswered_with_longer_times();
     test_unanswered_above_rule();

@@ -9,7 +9,8 @@ static void test_found(void) {
     instant_ns end_ns = harness.now_ns + 100 * NS_PER_S, deadline_ns = harness.now_ns + LEFT_MS * NS_PER_MS;
     harness.now_ns += 3 * NS_PER_S;
     replace();
-    is_int(result.held, 1, "a lease that its client knows is held");
+    ok(result.held == 1 && result.too_long == 0 && result.moved == 0,
+       "a lease that its client knows is held, and is extended as before");
     const struct command command = *last_command();
     ok(command.kind == COMMAND_SEARCH && command.request == id, "the nodes are asked for it");
     ok(command.token == 7 && command.terms.heartbeat_ms == 5000 && command.hold_until_ns == end_ns &&
@@ -189,6 +190,7 @@ static void test_final_risks(void) {
 
     for (unsigned releases = 0; releases <= 1; releases++) {
         restore_harness_begin();
+        finds.max_ttl_ms = 10000; /* the lease's ttl */
         keeper.nobody_reads = true;
         id = hold(0, "ACQUIRE job");
         pass_ms(GRANT_READ_MS + 20);
@@ -263,18 +265,23 @@ static void test_unread_while_searching(void) {
     report(id, REPORT_LOST);
     is_string(got(0), ":1\r\n", "a lease that is lost before its release is done: the RELEASE is answered");
 
-    restore_harness_begin();
-    keeper.nobody_reads = true;
-    id = hold(0, "ACQUIRE job");
-    pass_ms(GRANT_READ_MS + 20);
-    flush(0);
-    finds.max_ttl_ms = 5000;
-    replace();
-    serve();
-    clear();
-    ask_id(0, "RELEASE", id);
-    is_string(got(0), ":1\r\n", "rule 10: keys of a ttl that is not allowed any more are not set again");
-    is_int(keeper.n_commands, 0, "not even to delete them");
+    for (unsigned moved = 0; moved < 2; moved++) {
+        restore_harness_begin();
+        keeper.nobody_reads = true;
+        id = hold(0, "ACQUIRE job");
+        pass_ms(GRANT_READ_MS + 20);
+        flush(0);
+        finds.max_ttl_ms = moved ? 60000 : 5000;
+        finds.key_format = moved;
+        replace();
+        serve();
+        clear();
+        ask_id(0, "RELEASE", id);
+        is_string(got(0), ":1\r\n",
+                  moved ? "keys of another key_format are not searched for"
+                        : "rule 10: keys of a ttl that is not allowed any more are not set again");
+        is_int(keeper.n_commands, 0, "not even to delete them");
+    }
 }
 
 static void test_not_found(void) {
@@ -313,6 +320,24 @@ static void test_not_found(void) {
     is_string(got(0), "", "its RELEASE is read again first:");
     report(id, REPORT_FAILED);
     is_string(got(0), ":1\r\n", "answered when the search ends, without a loss");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job COOLDOWN 60000");
+    replace();
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_FAILED);
+    is_int(cooling_count(&harness.front.cooling, harness.now_ns), 1,
+           "and its name cools: the former process may have released it");
+
+    restore_harness_begin();
+    id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    harness.front.registry.drops_at_once = 0;
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    report(id, REPORT_FAILED);
+    is_int((int64_t) harness.front.registry.losses[REASON_NO_QUORUM], 0,
+           "a lease whose session has ended is not lost when it is not found");
 }
 
 static void test_released_meanwhile(void) {
@@ -407,6 +432,19 @@ static void test_released_meanwhile(void) {
     is_int(harness.front.registry.requests.taken, 0, "before the keeper's report");
 }
 
+/* Killed before the reply to the RELEASE is sent: only a lease that was handed off is not searched for. */
+static void test_released_unsent(void) {
+    restore_harness_begin();
+    uint64_t id = hold(0, "ACQUIRE job");
+    replace();
+    serve();
+    ask_id(0, "RELEASE", id);
+    report(id, REPORT_FAILED);
+    is_string(got(0), ":1\r\n", "a lease that is not found is released");
+    replace();
+    is_int(count_commands(COMMAND_SEARCH, id), 1, "the next process searches for it again");
+}
+
 static void test_deadline_first(void) {
     restore_harness_begin();
     uint64_t id = hold(0, "ACQUIRE job");
@@ -471,6 +509,7 @@ int main(void) {
     test_unread_while_searching();
     test_not_found();
     test_released_meanwhile();
+    test_released_unsent();
     test_deadline_first();
     test_ids();
     return done_testing();
