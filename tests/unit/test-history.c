@@ -33,8 +33,8 @@ static void report_traced(uint64_t request, enum report_kind kind, enum reason r
                                      .cooldown_until_ns = local_harness_cooldown_until_ns(last_command()),
                                      .token = 7,
                                      .trace = trace,
-                                     .text = kind == REPORT_LOST ? "job" : NULL,
-                                     .text_length = kind == REPORT_LOST ? 3 : 0},
+                                     .text = kind == REPORT_LOST ? "job" : "vvvvvvvvvvvvvvvvvvvv",
+                                     .text_length = kind == REPORT_LOST ? 3 : SECRET_BYTES},
                     harness.now_ns);
 }
 
@@ -69,6 +69,7 @@ static void test_life(void) {
     is_string(values_of(0, "fence"), "7 7 7 7", "the token");
     is_string(values_of(0, "pid"), "100 100 100 100", "the process");
     is_string(values_of(0, "answer"), "yes yes", "what the node answered");
+    ok(!strstr(got(0), "vvvv"), "not the random part of the keys");
     ok(strstr(got(0), "after\r\n:40000\r\n"), "the grant came after 40 ms,");
     ok(strstr(got(0), "after\r\n:39976\r\n"), "the node's answer after as many, in steps of 66 µs");
     ask(0, "HISTORY job COUNT 2");
