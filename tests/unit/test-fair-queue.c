@@ -137,6 +137,12 @@ static void test_ended(void) {
     is_int(others, 0, "then come the rest,");
     is_int(next(), 0, "and the user's others last");
     fair_queue_add_ended(&queue, ALICE, &links[1]);
+    fair_queue_add(&queue, ALICE, &links[0]);
+    fair_queue_add(&queue, BOB, &links[3]);
+    is_int(next(), 1, "the last that ends");
+    is_int(next(), 3, "is its user's turn, and another user has the next one");
+    is_int(next(), 0, "before the user's others");
+    fair_queue_add_ended(&queue, ALICE, &links[1]);
     list_unlink(&links[1]);
     ok(is_empty(), "one that is closed meanwhile leaves the queue");
 }

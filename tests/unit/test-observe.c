@@ -250,20 +250,30 @@ static void test_changing_value(void) {
 }
 
 static void test_unknown_since(void) {
-    begin_observing();
-    answer(HEX_A ":web1:0badcafe:42:0:", 7);
-    (void) pushed(0);
-    assert(query_within_ms(1100));
-    no_majority();
-    instant_ns since_ns = harness.now_ns;
-    assert(query_within_ms(1100));
-    harness.now_ns = since_ns + 5 * NS_PER_S - 1;
-    no_majority();
-    is_string(pushed(0), "", "`unknown` is not pushed a nanosecond before its time");
-    assert(query_within_ms(1100));
-    harness.now_ns = since_ns + 5 * NS_PER_S;
-    no_majority();
-    is_string(pushed(0), unknown, "but then");
+    static const struct {
+        struct report answer;
+        const char *push;
+    } cases[] = {
+        {{.kind = REPORT_FAILED, .failure = FAILURE_NO_QUORUM}, unknown},
+        {{.kind = REPORT_LEADER, .changing = true}, nobody},
+    };
+
+    for (unsigned i = 0; i < 2; i++) {
+        begin_observing();
+        answer(HEX_A ":web1:0badcafe:42:0:", 7);
+        (void) pushed(0);
+        assert(query_within_ms(1100));
+        answer_with(&cases[i].answer);
+        instant_ns since_ns = harness.now_ns;
+        assert(query_within_ms(1100));
+        harness.now_ns = since_ns + 5 * NS_PER_S - 1;
+        answer_with(&cases[i].answer);
+        is_string(pushed(0), "", "the holder's end is not pushed a nanosecond before its time");
+        assert(query_within_ms(1100));
+        harness.now_ns = since_ns + 5 * NS_PER_S;
+        answer_with(&cases[i].answer);
+        is_string(pushed(0), cases[i].push, "but then");
+    }
 }
 
 /* --- when it is asked --- */

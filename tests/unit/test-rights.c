@@ -512,6 +512,17 @@ static void test_reload_of_users(void) {
     ok(use_of(1).leases == 0 && use_of(1).waiters == 0, "with the end of the session they count no more");
 }
 
+static void test_reload_of_groups(void) {
+    static gid_t staff[] = {ALICE};
+    struct policy_rule by_group = rules[1];
+
+    by_group.groups = (struct policy_ids){staff, 1};
+    begin_with_rules(0);
+    (void) hold(0, "ACQUIRE deploy/a ASYNC");
+    reload(&by_group, 1, 1);
+    is_int(use_of(1).leases, 1, "a new rule for a group counts the leases of its sessions");
+}
+
 /* Of a lease without a session the agent does not know groups or unit. */
 static void test_reload_without_session(void) {
     static gid_t staff[] = {CAROL};
@@ -638,6 +649,7 @@ int main(void) {
     test_hidden_holder();
     test_reload();
     test_reload_of_users();
+    test_reload_of_groups();
     test_reload_without_session();
     test_whoami();
     test_unknown_peer();

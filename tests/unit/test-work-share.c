@@ -39,9 +39,11 @@ static void test_burst(void) {
     work(BOB, 0);
     work(ALICE, WORK_SHARE_BURST);
     is_int(pause_of(ALICE), 0, "a burst is free");
+    is_int((int64_t) share.pauses, 0, "without a pause");
     work(ALICE, 7);
     is_int(pause_of(ALICE), 7, "what is beyond the burst is paid in time");
-    is_int((int64_t) share.pauses, 1, "the pause is counted");
+    work(ALICE, 0);
+    is_int((int64_t) share.pauses, 1, "the pause is counted, once");
     is_int(pause_of(BOB), 0, "another user does not pay");
     now_ns += 7 * NS_PER_S / UNITS_PER_S;
     is_int(pause_of(ALICE), 0, "and then over");
