@@ -66,11 +66,12 @@ static void test_step_beside_a_bound(void) {
         uint32_t heartbeat_ms, max_hold_ms;
         bool abandoned;
         int64_t later_ms;
+        unsigned at_risk;
     } cases[] = {
-        {"a step: a lease that is extended anyway is extended early", 0, 0, false, 0},
-        {"not one whose client is out of reach", 0, 0, true, 0},
-        {"nor one that ends by its max_hold", 0, 5000, false, 0},
-        {"nor one whose client missed a heartbeat", 1000, 0, false, 4000},
+        {"a step: a lease that is extended anyway is extended early", 0, 0, false, 0, 0},
+        {"not one whose client is out of reach", 0, 0, true, 0, 0},
+        {"nor one that ends by its max_hold", 0, 5000, false, 0, 0},
+        {"nor one whose client missed a heartbeat", 1000, 0, false, 4000, 1},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -85,6 +86,7 @@ static void test_step_beside_a_bound(void) {
         answer_clock(2, 3600000);
         pass_ms(6);
         is_int(count_sent(OPERATION_EXTEND), i == 0, cases[i].what);
+        is_int(count_reports(REPORT_AT_RISK), cases[i].at_risk, "none is at risk for the step");
     }
 }
 

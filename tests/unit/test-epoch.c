@@ -75,6 +75,8 @@ static void test_shortened(void) {
        "the new max_ttl is the proposed one");
     probed(0, epoch_of(MINUTE_MS, 3));
     ok(votes(0), "the node votes with the shortened epoch");
+    pass_with_epoch(epoch_of(MINUTE_MS, 3), 120);
+    is_int(harness.amendments[0], 2, "which stays");
 }
 
 static void test_veto(void) {
@@ -124,6 +126,15 @@ static void test_operator_shortens_during_a_probe(void) {
     probed(0, epoch_of(MINUTE_MS, 2));
     epoch_changes(0, epoch_of(DAY_MS, 3));
     is_int(harness.amendments[0], 1, "another agent's longer leases after that stay");
+
+    shard_harness_begin(3);
+    epoch_changes(0, epoch_of(DAY_MS, 1));
+    harness.shard.nodes[0].probe_ns = harness.now_ns;
+    shard_tick(&harness.shard, harness.now_ns);
+    node_trust_bless(&harness.shard, 0, harness.now_ns);
+    probed(0, epoch_of(MINUTE_MS, 2));
+    epoch_changes(0, epoch_of(DAY_MS, 3));
+    is_int(harness.amendments[0], 0, "also when another agent has shortened the epoch before the probe");
 }
 
 /* The node's epoch changes between the start of the round and the vote. */

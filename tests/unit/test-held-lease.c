@@ -217,6 +217,13 @@ static void test_node_is_back(void) {
     vote(0, &extension, VOTE_YES);
     vote(1, &extension, VOTE_YES);
     ok(last_report(REPORT_EXTENDED), "and the lease is extended");
+
+    shard_harness_begin(3);
+    hold(1);
+    node_trust_gone(&harness.shard, 1, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    node_joins(1);
+    pass_ms(NODE_BACK_US_MAX / 1000 + 1);
+    is_int(count_sent(OPERATION_EXTEND), 0, "a lease whose extension has not failed has its own time");
 }
 
 static void test_late_extension(void) {

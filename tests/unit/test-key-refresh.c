@@ -87,6 +87,22 @@ static void test_failed_refresh(void) {
     ok(last_report(REPORT_LOST), "at the deadline the lease is lost");
 }
 
+/* The agent pauses after the hand-off. */
+static void test_former_risk(void) {
+    shard_harness_begin(3);
+    contend_with(1, true, 0, 5000);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, VOTE_YES);
+    while (!last_report(REPORT_AT_RISK))
+        pass_ms(100);
+    is_int(last_report(REPORT_AT_RISK)->reason, REASON_MAX_HOLD, "a holder's max_hold ends soon");
+    hand_off();
+    harness.now_ns = last_report(REPORT_GRANTED)->deadline_ns;
+    shard_tick(&harness.shard, harness.now_ns);
+    is_int(last_report(REPORT_LOST)->reason, REASON_NO_QUORUM, "the next holder's loss is not for that");
+}
+
 static void test_stolen(void) {
     shard_harness_begin(3);
     hold(1);
@@ -289,6 +305,7 @@ int main(void) {
     test_refresh();
     test_released_between();
     test_failed_refresh();
+    test_former_risk();
     test_stolen();
     test_pause();
     test_received();

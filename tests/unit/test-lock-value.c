@@ -56,12 +56,16 @@ static void test_foreign(void) {
 
 static void test_same_lease(void) {
     static const char one[] = HEX ":web1:00c0ffee:42:1000:", other[] = HEX ":web2:00facade:7:0:data";
+    char foreign[sizeof(one)];
 
     ok(lock_value_is_same_lease(one, strlen(one), other, strlen(other)),
        "a lease that another agent resumed has the same random part");
     ok(!lock_value_is_same_lease(HEX, strlen(HEX), one, strlen(one)), "a foreign value is no such lease");
     ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
     ok(!lock_value_is_same_holder("x", 1, "x", 1), "foreign values have no holder");
+    memcpy(foreign, one, sizeof(one));
+    foreign[0] = 'x';
+    ok(!lock_value_is_same_holder(one, strlen(one), foreign, strlen(foreign)), "nor has only one of two");
 }
 
 static void test_resumed(void) {

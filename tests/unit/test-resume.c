@@ -255,6 +255,16 @@ static void test_epochs_have_changed(void) {
     is_int(last_sent(OPERATION_ADOPT)->nodes, 7, "when the nodes vote again, they are asked");
 
     shard_harness_begin(3);
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "closed", harness.now_ns);
+    contend(2, false);
+    vote(1, last_sent(OPERATION_ACQUIRE), VOTE_EPOCH);
+    resume(1, false);
+    ok(!last_report(REPORT_FAILED), "nor is one if that node and the others are just a majority");
+    node_joins(1);
+    pass_ms(6);
+    is_int(last_sent(OPERATION_ADOPT)->nodes, 3, "which is asked then");
+
+    shard_harness_begin(3);
     contend(2, false);
     vote(2, last_sent(OPERATION_ACQUIRE), VOTE_EPOCH);
     resume(1, false);

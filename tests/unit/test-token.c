@@ -1,5 +1,6 @@
 /* Rule 12: fencing tokens. The nodes' clocks are our instant plus a fixed start. */
 
+#include "core/token.h"
 #include "tap.h"
 #include "shard-harness.h"
 
@@ -134,6 +135,17 @@ static void test_raised_in_vain(void) {
     answer(0, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
     answer(1, &raise, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
     ok(last_report(REPORT_FAILED), "rule 12: a node with another holder's lock accepts no token");
+
+    begin(3, NULL);
+    contend(1, true);
+    const struct sent third = *last_sent(OPERATION_ACQUIRE);
+    answer(0, &third, VOTE_YES, TOKEN_SMALL, third.token);
+    answer(1, &third, VOTE_YES, TOKEN_SMALL, third.token);
+    const struct sent unanswered = *last_sent(OPERATION_RAISE);
+    pass_ms(100);
+    answer(0, &unanswered, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
+    answer(1, &unanswered, VOTE_FOREIGN, TOKEN_ACCEPTED, 0);
+    is_int(count_reports(REPORT_CONTENDED), 1, "late answers to a raise, which name no holder, show none");
 }
 
 static void test_far_clock(void) {
@@ -274,6 +286,22 @@ static void test_block(void) {
        "a second later it is, ahead of the clock as proposals are then");
 }
 
+/* As NODES shows it. */
+static void test_clocks_shown(void) {
+    const int64_t ahead_ms[] = {0, 30, 5000};
+
+    begin(3, ahead_ms);
+    is_int(token_clock_ahead_us(&harness.shard, 0, harness.now_ns), -30000, "a clock that is late");
+    is_int(token_clock_ahead_us(&harness.shard, 2, harness.now_ns), 4970000, "one that is ahead");
+    node_trust_gone(&harness.shard, 2, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    is_int(token_clock_ahead_us(&harness.shard, 2, harness.now_ns), 0, "one that is out of reach");
+    begin(1, NULL);
+    node_trust_gone(&harness.shard, 0, NODE_STATE_CONNECTING, "cut", harness.now_ns);
+    node_trust_ready(&harness.shard, 0, harness.now_ns);
+    node_trust_probed(&harness.shard, 0, &new_node, harness.now_ns);
+    is_int(token_clock_ahead_us(&harness.shard, 0, harness.now_ns), 0, "one without others to compare");
+}
+
 /* Only nodes that can be asked will judge the token. */
 static void test_clocks_of_the_others(void) {
     const int64_t ahead_ms[] = {50000, 50000, 0, 0, 0};
@@ -332,6 +360,7 @@ int main(void) {
     test_floor();
     test_floor_and_clocks_apart();
     test_block();
+    test_clocks_shown();
     test_clocks_of_the_others();
     test_known_too_far();
     test_raised_without_nodes();
