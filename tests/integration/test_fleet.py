@@ -164,7 +164,7 @@ def test_overlapping_sets():
             second.client().call("BLESS", name)
         state = second.wait_node(names[0], "failed", "its own db")
         ok("run 'redlock nodes --bless %s'" % names[0] in state["reason"], "and the next step")
-        equal("addresses of a and c swapped" in state["reason"], names == "abc",
+        equal("has the epoch of node c: are their addresses" in state["reason"], names == "abc",
               "of the same names, that addresses may be swapped")
         begins(second.client().acquire("shared", "WAIT", 500), "NOQUORUM",
                "an agent with other nodes gets no votes, where one of them is another fleet's")

@@ -93,8 +93,14 @@ static void test_commands(void) {
     for (const char *at = got(0); (at = strstr(at, "\r\n*6\r\n")); at++)
         entries++;
     is_int(entries, 25, "each command has an entry");
+    ask(0, "COMMAND INFO");
+    ok(begins(0, first), "so does COMMAND INFO");
+    ask(0, "COMMAND INFO nonesuch ping");
+    ok(begins(0, "*2\r\n*-1\r\n*6\r\n$4\r\nPING\r\n"), "COMMAND INFO of names: nil for one that is none");
     ask(0, "COMMAND LIST");
-    ok(begins(0, first), "so does COMMAND with another word");
+    ok(begins(0, "*25\r\n$7\r\nACQUIRE\r\n"), "COMMAND LIST has the names");
+    ask(0, "COMMAND GETKEYS GET a");
+    ok(begins(0, "-ERR COMMAND knows COUNT"), "another word is an error");
     ask(0, "COMMAND COUNT");
     is_string(got(0), ":25\r\n", "COMMAND COUNT");
     ask(0, "COMMAND DOCS");

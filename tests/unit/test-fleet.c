@@ -89,11 +89,11 @@ static void test_explained(void) {
               "fleet's agents have ended, run 'redlock nodes --bless a'",
               "a node of a fleet with other nodes");
     fleet_explain(&first, fleet_of(&one, 1).text, false, text, sizeof(text));
-    is_string(text,
-              "has the epoch of a node b: are the addresses of a and b swapped, here or there? If the "
-              "server has a "
-              "copy of b's data, run 'redlock nodes --bless a'; another fleet needs its own db",
-              "of the same nodes, under another name: swapped addresses, or copied data");
+    is_string(
+        text,
+        "has the epoch of node b: are their addresses swapped, here or there? If the server has a copy of "
+        "that node's data, run 'redlock nodes --bless a'; another fleet needs its own db",
+        "of the same nodes, under another name: swapped addresses, or copied data");
     skewed.fence_skew_ms = 30000;
     fleet_explain(&first, fleet_of(&skewed, 1).text, true, text, sizeof(text));
     ok(strstr(text, "--bless a"), "not if fence_skew differs, too");

@@ -97,7 +97,7 @@ static void test_paced(void) {
     set_user(1, 1001);
     crowd(0, OTHERS);
     harness.front.work.units_per_s = UNITS_PER_S;
-    session_note_work(&harness.sessions[0], 0, harness.now_ns);
+    session_note_work(&harness.sessions[0], WORK_SHARE_LEASE, harness.now_ns);
     ask(1, "LEASES");
     session_note_work(&harness.sessions[1], harness.units, harness.now_ns);
     for (; listing_due_ns(&harness.front, harness.now_ns) <= harness.now_ns && turns < 100; turns++)

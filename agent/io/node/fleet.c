@@ -103,14 +103,11 @@ static bool is_same_but_name(const char *one, const char *other) {
 }
 
 static void explain_sibling(const struct fleet *fleet, const char *others, char *buffer, size_t size) {
-    int own = (int) strcspn(fleet->text, " "), other = (int) strcspn(others, " ");
-
-    (void) snprintf(
-        buffer, size,
-        "has the epoch of a node %.*s: are the addresses of %.*s and %.*s swapped, here or there? If "
-        "the server has a copy of %.*s's data, run 'redlock nodes --bless %.*s'; another fleet needs "
-        "its own db",
-        other, others, own, fleet->text, other, others, other, others, own, fleet->text);
+    (void) snprintf(buffer, size,
+                    "has the epoch of node %.*s: are their addresses swapped, here or there? If the server "
+                    "has a copy of "
+                    "that node's data, run 'redlock nodes --bless %.*s'; another fleet needs its own db",
+                    (int) strcspn(others, " "), others, (int) strcspn(fleet->text, " "), fleet->text);
 }
 
 void fleet_explain(const struct fleet *fleet, const char *others, bool blessed, char *buffer, size_t size) {
