@@ -71,12 +71,12 @@ static void deliver_granted(const struct request *request, const struct request_
 /* The sentence, or what follows the time in it, says that a process of this agent is the holder
  * (error_text_busy()). */
 static bool names_own_holder(const struct front_state *front, const struct request_outcome *outcome) {
-    struct lock_value_identity identity;
+    struct lock_value_identity identity = {0};
     char own[sizeof("held by ") + IDENTITY_BYTES_MAX];
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
     size_t length = (size_t) snprintf(own, sizeof(own), "held by %s", identity.bytes + 1);
-    return memmem(outcome->text, outcome->text_length, own, length);
+    return bytes_contain(outcome->text, outcome->text_length, own, length);
 }
 
 /* NULL: the name does not cool; or its keys were lost or deleted, and it has another holder. */
