@@ -213,15 +213,16 @@ static void failed(struct registry *registry, struct request *request, const str
 }
 
 /* Before the deadline the keeper's reason counts; at the deadline an unread grant is the reason. The keeper
- * may have extended a lease at risk, and then have paused before it reported that: the client knows the risk
- * alone. */
+ * may have extended a lease at risk, and then have paused before it reported that, or have an outdated
+ * max_hold: the client knows the risk alone. */
 static enum reason reason_of_loss(const struct request *request, const struct report *report,
                                   instant_ns now_ns) {
     if (now_ns < request->deadline_ns)
         return report->reason;
     if (request->unread)
         return REASON_UNREAD;
-    if (report->reason == REASON_PAUSED && request->risk == 1 + REASON_NO_QUORUM)
+    if (request->risk == 1 + REASON_NO_QUORUM &&
+        (report->reason == REASON_PAUSED || report->reason == REASON_MAX_HOLD))
         return REASON_NO_QUORUM;
     return report->reason;
 }
