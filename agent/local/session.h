@@ -74,16 +74,11 @@ bool session_rule_is_unknown(const struct session *session, const struct policy_
 bool session_may(const struct session *session, enum policy_action action, const char *name, size_t length);
 
 /* The front has done so many units of work (work-share.h) for the session. After a restart, requests that
- * the former process left unanswered are taken first, without pauses. A PING, BEAT or CHECK at a time needs
- * no share, so it limits no other user: observers and holders send some every few seconds. */
+ * the former process left unanswered are taken first, without pauses. */
 static inline void session_note_work(const struct session *session, unsigned units, instant_ns now_ns) {
     bool counts = !session_is_trusted(session) && !session->front->registry.restoring;
-    struct work_share *share = &session->front->work;
 
-    if (units < WORK_SHARE_LEASE)
-        work_share_charge(share, session->account, counts ? units : 0, now_ns);
-    else
-        work_share_note(share, session->account, counts ? units : 0, now_ns);
+    work_share_note(&session->front->work, session->account, counts ? units : 0, now_ns);
 }
 
 static inline bool session_ready(const struct session *session) {

@@ -13,7 +13,7 @@ static bool others_ask(const struct work_share *share, uint8_t account, instant_
     return now_ns - asked_ns < OTHERS_NS;
 }
 
-void work_share_charge(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns) {
+void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns) {
     instant_ns *paid_ns = &share->paid_ns[account];
     int64_t unit_ns = NS_PER_S / share->units_per_s;
 
@@ -21,10 +21,6 @@ void work_share_charge(struct work_share *share, uint8_t account, unsigned units
     *paid_ns = instant_min(*paid_ns, now_ns + WORK_SHARE_PAUSE_MS_MAX * NS_PER_MS);
     if (units > 0 && *paid_ns > now_ns && others_ask(share, account, now_ns))
         share->pauses++;
-}
-
-void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns) {
-    work_share_charge(share, account, units, now_ns);
     if (share->latest != account)
         share->other_ns = share->latest_ns;
     share->latest = account;

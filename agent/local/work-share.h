@@ -45,10 +45,7 @@ struct work_share {
 /* `units_per_s`: at least 1, at most 10^9; may be changed at any time. */
 void work_share_init(struct work_share *share, unsigned units_per_s);
 
-/* The front has done so many units of work for the user, who need not count as one who asks. */
-void work_share_charge(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns);
-
-/* The same for a user who asks; 0: work that the share does not count. */
+/* The front has done so many units of work for the user; 0: work that the share does not count. */
 void work_share_note(struct work_share *share, uint8_t account, unsigned units, instant_ns now_ns);
 
 /* Whether several users have asked within WORK_SHARE_OTHERS_MS. */

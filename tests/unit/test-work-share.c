@@ -55,17 +55,6 @@ static void test_burst(void) {
     is_int(pause_of(ALICE), 1, "after a long rest the burst is the same");
 }
 
-static void test_charge_alone(void) {
-    begin();
-    work_share_charge(&share, BOB, 1, now_ns);
-    work(ALICE, 1000);
-    is_int(pause_of(ALICE), 0, "a user who does not ask limits no other");
-    work(BOB, 0);
-    ok(pause_of(ALICE) > 0, "one who asks does");
-    work_share_charge(&share, ALICE, 10000, now_ns);
-    ok(pause_of(ALICE) > 900, "but pays all the same");
-}
-
 static void test_rate(void) {
     unsigned served = 0;
 
@@ -127,7 +116,6 @@ static void test_others(void) {
 int main(void) {
     test_alone();
     test_burst();
-    test_charge_alone();
     test_rate();
     test_debt();
     test_limit();
