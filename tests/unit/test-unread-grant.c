@@ -44,7 +44,8 @@ static void test_reasons(void) {
     } cases[] = {
         {false, false, 0, REASON_PAUSED, REASON_PAUSED, "at the deadline the keeper's reason counts"},
         {false, true, 0, REASON_PAUSED, REASON_NO_QUORUM, "but a pause is none for a lease at risk"},
-        {false, true, 0, REASON_MAX_HOLD, REASON_NO_QUORUM, "nor a max_hold, of which it has got no warning"},
+        {false, true, 0, REASON_MAX_HOLD, REASON_NO_QUORUM,
+         "nor a max_hold, of which it has got no warning"},
         {false, true, 0, REASON_TAKEN, REASON_TAKEN, "unlike others"},
         {true, false, 0, REASON_NO_QUORUM, REASON_UNREAD, "an unread grant is the reason at the deadline"},
         {true, false, 1, REASON_NO_QUORUM, REASON_NO_QUORUM, "and not before"},
