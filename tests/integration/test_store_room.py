@@ -490,10 +490,11 @@ def test_waits_under_smaller_limits():
     max_leases."""
     holder, waiter = agent.client(3), agent.client(3)
     held = holder.acquire("waited for", "TTL", 4000)
+    stored = session_name(waiter)
     waiter.send("ACQUIRE", "waited for", "TTL", 8000, "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     agent.wait_stored(holder)
-    lab.wait_for(lambda: len(agent.sessions()) >= 2, what="the waiter in the store")
+    lab.wait_for(lambda: stored in agent.names(), what="the waiter in the store")
     agent.write_config('default_ttl = "5s"\nmax_ttl = "5s"\nmax_leases = 1\nnode_timeout = "2s"\n')
     agent.replace()
     late = agent.client(3)
