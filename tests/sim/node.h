@@ -35,6 +35,7 @@ struct node_data {
         bool released;        /* released, and not set since */
         bool released_before; /* the same, of the last set */
         bool late;            /* its last request came late: see note_late() */
+        bool repeated; /* its last request was a relay's repetition, of which its agent knows nothing */
     } keys[SIM_NAMES];
     struct {
         uint8_t lease[SECRET_LEASE_BYTES];

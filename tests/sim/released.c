@@ -42,7 +42,7 @@ void released_note(const struct view *view) {
     next = (next + 1) % RELEASED_MAX;
 }
 
-/* A late extension may set a key again: the agent does not know that. */
+/* A late extension or a relay's repetition may set a key again: the agent does not know that. */
 void released_look(void) {
     for (unsigned i = 0; i < RELEASED_MAX; i++) {
         const struct released *released = &all[i];
@@ -54,7 +54,7 @@ void released_look(void) {
             continue;
         for (unsigned j = 0; j < sim_n_nodes; j++) {
             const struct sim_key *key = &sim_nodes[j].data.keys[released->name];
-            bool has = key->set && key->true_set_ns < released->true_asked_ns &&
+            bool has = key->set && !key->repeated && key->true_set_ns < released->true_asked_ns &&
                        key->owner == (agent->index << 24 | agent->life) &&
                        memcmp(key->secret, released->lease, SECRET_LEASE_BYTES) == 0;
             if (has && node_key_left_ns(&sim_nodes[j], released->name) > 0)

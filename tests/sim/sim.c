@@ -140,6 +140,7 @@ static void note_late(unsigned name, struct sim_key *key, const struct sim_reque
     key->true_set_ns = sim_now_ns;
     key->late = sim_now_ns >= call->true_sent_ns + request->ttl_ms * NS_PER_MS ||
                 memcmp(replaced[name], request->secret, SECRET_BYTES) == 0;
+    key->repeated = call->again;
 }
 
 /* All of the agent's names in order, and nothing in between. */
