@@ -4,22 +4,26 @@
 #include <stdalign.h>
 #include <string.h>
 
-static const uint16_t class_bytes[SHARED_STRING_CLASSES] = {32, 48, 64, 96, 128, 256, 512, 1024, 2048};
+static const uint16_t class_units[SHARED_STRING_CLASSES] = {4, 5, 6, 8, 12, 16, 32, 64, 128, 256};
 
 static_assert(sizeof(struct shared_string) + 2 <= 16 && SHARED_STRING_BYTES_MAX + 16 <= 2048,
               "the longest string fits the largest class");
 
+static size_t class_bytes(unsigned size_class) {
+    return (size_t) class_units[size_class] * SHARED_STRING_UNIT_BYTES;
+}
+
 static unsigned class_for(size_t bytes) {
     unsigned size_class = 0;
 
-    while (class_bytes[size_class] < bytes)
+    while (class_bytes(size_class) < bytes)
         size_class++;
     assert(size_class < SHARED_STRING_CLASSES);
     return size_class;
 }
 
 size_t shared_string_pool_bytes(size_t strings, size_t length_max) {
-    size_t each = class_bytes[class_for(offsetof(struct shared_string, bytes) + length_max)];
+    size_t each = class_bytes(class_for(offsetof(struct shared_string, bytes) + length_max));
 
     return (strings * each / SHARED_STRING_BLOCK_BYTES + SHARED_STRING_CLASSES) * SHARED_STRING_BLOCK_BYTES;
 }
@@ -41,7 +45,7 @@ static struct shared_string *free_take(struct shared_string_class *class) {
 static struct shared_string *fresh_take(struct shared_string_pool *pool, unsigned size_class) {
     struct shared_string_class *class = &pool->classes[size_class];
 
-    if (class->fresh_end - class->fresh < class_bytes[size_class]) {
+    if ((size_t) (class->fresh_end - class->fresh) < class_bytes(size_class)) {
         if (pool->size - pool->used < SHARED_STRING_BLOCK_BYTES)
             return NULL;
         class->fresh = pool->memory + pool->used;
@@ -49,7 +53,7 @@ static struct shared_string *fresh_take(struct shared_string_pool *pool, unsigne
         pool->used += SHARED_STRING_BLOCK_BYTES;
     }
     struct shared_string *string = (struct shared_string *) (void *) class->fresh;
-    class->fresh += class_bytes[size_class];
+    class->fresh += class_bytes(size_class);
     return string;
 }
 

@@ -8,8 +8,9 @@
 
 enum {
     SHARED_STRING_BYTES_MAX = 2032,
-    SHARED_STRING_CLASSES = 9,
+    SHARED_STRING_CLASSES = 10,
     SHARED_STRING_BLOCK_BYTES = 16384,
+    SHARED_STRING_UNIT_BYTES = 8,    /* each string begins at a multiple of this in its pool */
     SHARED_STRING_USUAL_BYTES = 128, /* few strings are longer, header included */
 };
 

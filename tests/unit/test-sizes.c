@@ -11,8 +11,8 @@ enum {
     FRONT_BYTES = sizeof(struct request) + sizeof(struct name_table_entry) +
                   sizeof(uint32_t) /* its bucket */ + sizeof(struct keeper_handle_slot) + TIMER_BYTES,
     KEEPER_BYTES = sizeof(struct lease) + sizeof(uint32_t) /* its request */ + TIMER_BYTES,
-    TEXTS_BYTES = 32 + 48, /* of a name of 16 characters: alone, and with pid, uid and data */
-    LEASE_BYTES_MAX = 600,
+    TEXTS_BYTES = 32 + 40, /* of a name of 16 characters: alone, and with pid, uid and data */
+    LEASE_BYTES_MAX = 592,
 };
 
 static void at_most(size_t got, size_t most, const char *what) {

@@ -31,7 +31,7 @@ static const void *at_offset(const struct ledger_reader *reader, uint64_t offset
 
 /* NULL: not wholly within the ledger. */
 static const struct shared_string *read_text(const struct ledger_reader *reader, uint32_t place) {
-    uint64_t at = reader->header->texts_at + (uint64_t) (place - 1) * LEDGER_UNIT_BYTES;
+    uint64_t at = reader->header->texts_at + (uint64_t) (place - 1) * SHARED_STRING_UNIT_BYTES;
 
     if (place == 0 || at + sizeof(struct shared_string) > reader->bytes)
         return NULL;

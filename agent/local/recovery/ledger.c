@@ -95,11 +95,11 @@ void ledger_note_lost_until(struct ledger *ledger, instant_ns until_ns) {
 }
 
 static uint32_t place_of(const struct ledger *ledger, const struct shared_string *text) {
-    return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / LEDGER_UNIT_BYTES) + 1;
+    return (uint32_t) (((const unsigned char *) text - ledger->texts.memory) / SHARED_STRING_UNIT_BYTES) + 1;
 }
 
 static struct shared_string *text_at(const struct ledger *ledger, uint32_t place) {
-    return place ? (void *) (ledger->texts.memory + (size_t) (place - 1) * LEDGER_UNIT_BYTES) : NULL;
+    return place ? (void *) (ledger->texts.memory + (size_t) (place - 1) * SHARED_STRING_UNIT_BYTES) : NULL;
 }
 
 static void text_drop(struct ledger *ledger, uint32_t place) {

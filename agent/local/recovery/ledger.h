@@ -23,13 +23,12 @@
 #define LEDGER_SLOT_MASK ((UINT64_C(1) << SESSION_SLOT_BITS) - 1)
 
 enum {
-    LEDGER_VERSION = 9,
+    LEDGER_VERSION = 10,
     LEDGER_ENTRIES_MAX = 1 << 23,
     LEDGER_NAME_BYTES = 72,
     LEDGER_MESSAGE_BYTES = 64,
     LEDGER_LOG_BYTES_MAX = SHARED_STRING_BYTES_MAX - (int) sizeof(uint64_t), /* of unanswered requests */
     LEDGER_SCRATCH_BYTES = 64 * 1024,
-    LEDGER_UNIT_BYTES = 16, /* of the places of texts */
 };
 
 /* A system call under way that sends or receives bytes of a session. */
@@ -55,10 +54,10 @@ enum {
 /* A lease, a waiting request, or an observed name. */
 struct ledger_entry {
     uint32_t pool_link;
-    uint32_t next, previous;             /* in the session's list: index + 1 */
-    uint32_t text;                       /* name and "pid:uid:data": its place in LEDGER_UNIT_BYTES, + 1 */
-    uint8_t kind;                        /* enum ledger_kind; written last */
-    uint8_t risk;                        /* 1 + enum reason while at risk */
+    uint32_t next, previous; /* in the session's list: index + 1 */
+    uint32_t text;           /* name and "pid:uid:data": its place in SHARED_STRING_UNIT_BYTES, + 1 */
+    uint8_t kind;            /* enum ledger_kind; written last */
+    uint8_t risk;            /* 1 + enum reason while at risk */
     uint8_t resumable, resume, try_once; /* truths are bytes, as a ledger may have any value there */
     uint8_t former_risk;                 /* until the flush that reports the risk, */
     uint16_t risk_flush;                 /* which has this number modulo 65,536 */
