@@ -386,6 +386,23 @@ def test_dev():
     ok(not any(lab.alive(int(child)) for child in children), "and its servers")
 
 
+def test_dev_without_terminal():
+    socket_path = lab.path("dev.sock")
+    command = [lab.REDLOCKD, "--dev=1", "--socket", socket_path]
+    process = lab.spawn(command, stderr=subprocess.DEVNULL)
+    lab.wait_for(lambda: answers(socket_path), what="the agent")
+    child = int(open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read())
+    process.send_signal(signal.SIGHUP)
+    equal(process.wait(20 * SCALE), 0, "SIGHUP, as of a terminal that closes, ends an agent with --dev")
+    ok(not lab.alive(child), "and its servers")
+    process = lab.spawn(["nohup", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    lab.wait_for(lambda: answers(socket_path), what="the agent")
+    process.send_signal(signal.SIGHUP)
+    ok(answers(socket_path), "unless nohup(1) started it")
+    process.terminate()
+    equal(process.wait(20 * SCALE), 0, "then SIGTERM ends it")
+
+
 def answers(socket_path):
     try:
         return lab.Client(socket_path).call("PING") == "PONG"
@@ -396,4 +413,4 @@ def answers(socket_path):
 main(test_options, test_check_config, test_missing_accounts, test_unusable_tls_file, test_stuck_log,
      test_drain, test_no_agent_returns, test_time_passes_without_agent, test_reload,
      test_reload_of_socket, test_reload_memory, test_reload_notified, test_ready_without_quorum,
-     test_socket, test_other_files_at_the_path, test_dev)
+     test_socket, test_other_files_at_the_path, test_dev, test_dev_without_terminal)

@@ -443,10 +443,6 @@ static int on_reload(sd_event_source *source, const struct signalfd_siginfo *inf
 
     (void) source;
     (void) info;
-    if (!front->config.config_path) {
-        log_notice("reload: ignored, because the agent has no configuration file");
-        return 0;
-    }
     front->reload_again = front->reader;
     if (!front->reader) {
         notify_reloading(&front->notify, clock_now_ns());
@@ -468,6 +464,18 @@ static int add_signal(struct front *front, int number, sd_event_signal_handler_t
         r = sd_event_source_set_floating(source, 1);
     sd_event_source_unref(source);
     return r;
+}
+
+/* Without a file to read again (--dev) SIGHUP is the end of the terminal, unless it is ignored, as nohup(1)
+ * wants it. */
+static int add_reload(struct front *front) {
+    struct sigaction action;
+
+    if (front->config.config_path)
+        return add_signal(front, SIGHUP, on_reload);
+    if (sigaction(SIGHUP, NULL, &action) < 0)
+        return -errno;
+    return action.sa_handler == SIG_IGN ? 0 : add_signal(front, SIGHUP, on_terminate);
 }
 
 /* Continues the former process's sessions. Without a service manager there is no store. */
@@ -518,7 +526,7 @@ static int set_up(struct front *front) {
     if (r >= 0)
         r = add_signal(front, SIGINT, on_terminate);
     if (r >= 0)
-        r = add_signal(front, SIGHUP, on_reload);
+        r = add_reload(front);
     if (r >= 0)
         r = listener_new(front->event, cleanup_steal_fd(&front->config.listen_fd), &front->layer.state.work,
                          on_client, on_full, front, &front->listener);
