@@ -15,8 +15,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/instant.h"
 #include "base/version.h"
 #include "config/config.h"
 #include "dev/dev.h"
@@ -28,6 +30,7 @@
 #include "io/restart/ledger-memory.h"
 
 enum { EXIT_USAGE = 64, EXIT_UNAVAILABLE = 69, EXIT_SYSTEM = 71, EXIT_CONFIGURATION = 78 };
+enum { BIND_WITHIN_MS = 2000, BIND_RETRY_MS = 50 };
 
 static const char default_config_path[] = REDLOCK_DEFAULT_CONFIG;
 
@@ -204,6 +207,18 @@ static int inherit_socket(struct config *config, int fd) {
     return fd;
 }
 
+/* The agent that listens may be one that was just ended, and is not gone yet: it gets some time. */
+static int bind_socket(const struct config *config) {
+    int r;
+
+    for (int waited_ms = 0;; waited_ms += BIND_RETRY_MS) {
+        r = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
+        if (r != -EADDRINUSE || waited_ms >= BIND_WITHIN_MS)
+            return r;
+        (void) nanosleep(&(struct timespec){.tv_nsec = BIND_RETRY_MS * NS_PER_MS}, NULL);
+    }
+}
+
 /* The socket of systemd, or else a new one. A descriptor, or a negative errno that is logged. */
 static int open_socket(struct config *config, const struct inherited_fds *inherited) {
     if (inherited->n_listen > 1) {
@@ -212,7 +227,7 @@ static int open_socket(struct config *config, const struct inherited_fds *inheri
     }
     if (inherited->n_listen == 1)
         return inherit_socket(config, inherited->listen_fd);
-    int fd = listener_bind(config->socket_path, config->socket_mode, config->socket_group);
+    int fd = bind_socket(config);
     if (fd == -EADDRINUSE)
         log_error("%s: another agent listens", config->socket_path);
     else if (fd == -ENOTSOCK)
@@ -355,9 +370,9 @@ static int serve(const struct options *options, struct config *config) {
     inherited_fds_close(&inherited); /* clients of sessions that were not restored see the end now */
     if (r >= 0)
         r = front_run(front);
-    front_free(front);
-    if (inherited.n_listen == 0)
+    if (inherited.n_listen == 0) /* while it listens: later the next agent's could be at the path */
         (void) listener_remove_stale(config->socket_path);
+    front_free(front);
     if (r < 0)
         log_error("the agent stops: %s", strerror(-r));
     return r < 0 ? EXIT_SYSTEM : EXIT_SUCCESS;

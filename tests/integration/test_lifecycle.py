@@ -286,9 +286,11 @@ def test_ready_without_quorum():
 def test_socket():
     agent = lab.Agent(nodes, lab.UNHURRIED)
     equal(os.stat(agent.socket_path).st_mode & 0o777, 0o666, "the socket has the configured mode")
+    begun = lab.now()
     status, _, errors = run("--config", agent.config_path)
     ok(status == 69 and "another agent listens" in errors,
        "a second agent on the socket does not start")
+    ok(lab.now() - begun > 2, "after two seconds, in which the first one might have ended")
     equal(agent.client().call("PING"), "PONG", "and the first one still serves")
     agent.kill()
     ok(os.path.exists(agent.socket_path), "an agent that was killed leaves its socket file")
@@ -312,7 +314,13 @@ def test_socket():
         agent.terminate()
         ok(os.path.exists(agent.socket_path) and other.fileno() >= 0,
            "another program's socket at the path stays when the agent ends")
-    os.unlink(agent.socket_path)
+        other.accept()[0].close()  # from that agent
+        process = lab.spawn([lab.REDLOCKD, "--config", agent.config_path], stderr=subprocess.DEVNULL)
+        other.accept()[0].close()
+    lab.wait_for(lambda: answers(agent.socket_path), what="the next agent")
+    ok(True, "an agent that finds the socket in use waits for the end of the former one")
+    process.terminate()
+    equal(process.wait(20 * SCALE), 0, "and ends as others do")
     inherited = socket.socket(socket.AF_UNIX)
     inherited_path = agent.socket_path  # as with redlockd.socket: the configured path
     inherited.bind(inherited_path)

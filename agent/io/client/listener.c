@@ -58,6 +58,12 @@ static int address_of(const char *path, struct sockaddr_un *ret) {
     return 0;
 }
 
+static bool is_ours(int fd) {
+    struct ucred listening;
+
+    return peer_cred_identify(fd, &listening) >= 0 && listening.pid == getpid();
+}
+
 int listener_remove_stale(const char *path) {
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_un address;
@@ -72,9 +78,10 @@ int listener_remove_stale(const char *path) {
         return errno == ENOENT ? 0 : -errno;
     if (!S_ISSOCK(status.st_mode))
         return -ENOTSOCK;
-    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0 || errno == EAGAIN)
+    bool connected = connect(fd, (const struct sockaddr *) &address, sizeof(address)) == 0;
+    if (connected ? !is_ours(fd) : errno == EAGAIN)
         return -EADDRINUSE;
-    if (errno != ECONNREFUSED)
+    if (!connected && errno != ECONNREFUSED)
         return errno == ENOENT ? 0 : -errno;
     return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
 }

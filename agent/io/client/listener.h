@@ -12,8 +12,8 @@ struct listener;
  * file. A descriptor, or a negative errno as of listener_remove_stale(). */
 int listener_bind(const char *path, mode_t mode, gid_t group);
 
-/* Removes a socket file without a listener. 0, also without a file; -EADDRINUSE: a process listens there;
- * -ENOTSOCK: the file is no socket; or another negative errno. */
+/* Removes a socket file where no process listens, or this one. 0, also without a file; -EADDRINUSE: another
+ * process listens there; -ENOTSOCK: the file is no socket; or another negative errno. */
 int listener_remove_stale(const char *path);
 
 /* Sets mode and group of the socket file. 0 or a negative errno. */
