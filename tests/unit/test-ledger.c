@@ -106,7 +106,9 @@ static void test_accepted(void) {
     is_int(view_of(1).accepted, 0, "once it is answered, the next one is not");
     ledger_accepted(&ledger, 1, 6, 79);
     is_int(view_of(1).accepted, 6 + 1, "until it is accepted, too");
-    ledger_forget_accepted(&ledger, 1);
+    ledger_forget_accepted(&ledger, 1, 78);
+    is_int(view_of(1).accepted, 6 + 1, "the end of an earlier one does not change that");
+    ledger_forget_accepted(&ledger, 1, 79);
     is_int(view_of(1).accepted, 0, "a request that is over, and not answered, is not accepted");
     send_all(1, &(struct ledger_state){.answered = 12, .protocol = 2}, 7);
     receive(1, 12, "PING\r\n", 88);

@@ -361,13 +361,21 @@ static void test_unanswered_beyond_limits(void) {
 static void test_accepted(void) {
     restore_harness_begin();
     (void) hold(1, "ACQUIRE job");
-    uint64_t other = hold(0, "ACQUIRE other");
+    uint64_t other = hold(0, "ACQUIRE other"), third = hold(0, "ACQUIRE third");
     ask(0, "ACQUIRE job WAIT 1000");
     report(other, REPORT_LOST);
     is_int((int64_t) ledger.sessions[0].accepted, 1, "a request stays accepted when another one ends");
     pass_ms(1000);
     ok(has(0, "-TIMEOUT"), "it ends");
     is_int((int64_t) ledger.sessions[0].accepted, 0, "and is accepted no more");
+    ask(0, "ACQUIRE unsent");
+    uint64_t unsent = last_command()->request;
+    report(unsent, REPORT_GRANTED);
+    report(third, REPORT_LOST);
+    is_int((int64_t) ledger.sessions[0].accepted, 1,
+           "a request whose grant is not sent stays accepted when another one ends");
+    report(unsent, REPORT_LOST);
+    is_int((int64_t) ledger.sessions[0].accepted, 0, "until its lease is lost");
 }
 
 static void test_unanswered_with_longer_times(void) {

@@ -116,12 +116,10 @@ void ledger_writer_risk(const struct session *session, const struct request *req
 
 void ledger_writer_ended(const struct session *session, struct request *request) {
     struct ledger *ledger = session->front->registry.ledger;
-    bool another_waits = session->state == SESSION_ACQUIRING && session->awaited != request;
 
     if (!ledger)
         return;
-    if (!another_waits)
-        ledger_forget_accepted(ledger, slot_of(session));
+    ledger_forget_accepted(ledger, slot_of(session), request->asked_ns);
     ledger_note_lost_until(ledger, request->cooldown_until_ns);
     ledger_end(ledger, slot_of(session), request->entry);
     request->entry = 0;

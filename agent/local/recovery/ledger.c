@@ -246,8 +246,11 @@ void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, in
     PUBLISH(session->accepted, position + 1);
 }
 
-void ledger_forget_accepted(struct ledger *ledger, uint32_t slot) {
-    PUBLISH(session_at(ledger, slot)->accepted, 0);
+void ledger_forget_accepted(struct ledger *ledger, uint32_t slot, instant_ns asked_ns) {
+    struct ledger_session *session = session_at(ledger, slot);
+
+    if (session->asked_ns == asked_ns)
+        PUBLISH(session->accepted, 0);
 }
 
 void ledger_received(struct ledger *ledger, uint32_t slot, uint64_t position, size_t length,

@@ -170,8 +170,9 @@ void ledger_set_name(struct ledger *ledger, uint32_t slot, const char *name);
 /* The session's request at this position of its stream was accepted at this instant. */
 void ledger_accepted(struct ledger *ledger, uint32_t slot, uint64_t position, instant_ns asked_ns);
 
-/* That request has failed, or its lease has ended. */
-void ledger_forget_accepted(struct ledger *ledger, uint32_t slot);
+/* The session's request of this instant has failed, or its lease has ended. Another one that was accepted
+ * since stays so: no two requests of a session have one instant. */
+void ledger_forget_accepted(struct ledger *ledger, uint32_t slot, instant_ns asked_ns);
 
 /* Call before bytes are received into header->scratch, from this position of the session's stream. */
 struct ledger_transfer *ledger_receive(struct ledger *ledger, uint32_t slot, uint64_t position);
