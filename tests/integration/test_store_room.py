@@ -487,23 +487,31 @@ def test_other_key_format():
 
 def test_waits_under_smaller_limits():
     """Requests that wait, without a reply so far, are neither rejected by a smaller max_ttl nor by a smaller
-    max_leases."""
-    holder, waiter = agent.client(3), agent.client(3)
+    max_leases. They count before a request that came earlier, but only in part."""
+    holder, waiter, half = agent.client(3), agent.client(3), agent.client(3)
     held = holder.acquire("waited for", "TTL", 4000)
     stored = session_name(waiter)
+    half.call("OBSERVE", "waited for")  # so that its connection is stored
+    agent.wait_stored(half)
+    half.send_raw(b"*2\r\n$7\r\nACQUIRE\r\n$4\r\nha")
+    agent.status()  # the agent's turn
     waiter.send("ACQUIRE", "waited for", "TTL", 8000, "WAIT", -1)
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     agent.wait_stored(holder)
     lab.wait_for(lambda: stored in agent.names(), what="the waiter in the store")
-    agent.write_config('default_ttl = "5s"\nmax_ttl = "5s"\nmax_leases = 1\nnode_timeout = "2s"\n')
-    agent.replace()
+    agent.write_config('default_ttl = "5s"\nmax_ttl = "5s"\nmax_leases = 2\nnode_timeout = "2s"\n')
+    agent.kill()
+    half.send_raw(b"lf\r\n")
+    agent.start()
+    rejected = "QUOTA the agent has 2 leases and waiters"
+    begins(half.reply(), rejected, "a request that was not whole before is rejected")
     late = agent.client(3)
-    begins(late.acquire("another"), "QUOTA the agent has 1 leases and waiters", "a new request is rejected")
+    begins(late.acquire("another"), rejected, "as a new request is")
     holder.call("RELEASE", held["id"])
     grant = lab.as_map(waiter.reply())
     ok(isinstance(grant, dict) and waiter.call("CHECK", grant["id"]) <= 5000,
        "one that waits gets its lease, with the smaller ttl: %s" % grant)
-    for one in holder, waiter, late:
+    for one in holder, waiter, half, late:
         one.close()
     agent.write_config(CONFIG)
     agent.replace()

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include "local/recovery/restore.h"
-#include "local/resume-token.h"
 
 struct keeper keeper;
 struct finds finds;
@@ -209,14 +208,24 @@ void resume(unsigned session, const char *name, const char *options) {
 }
 
 void resume_cooling(unsigned session, const char *name, const char *options, instant_ns cooldown_until_ns) {
-    struct resume_token secret = {.terms.ttl_ms = 10000,
-                                  .hold_until_ns = INSTANT_NEVER,
-                                  .cooldown_until_ns = cooldown_until_ns,
-                                  .token = 5};
+    struct resume_token token = resume_token_of_10_s();
+
+    token.cooldown_until_ns = cooldown_until_ns;
+    resume_token(session, name, &token, options);
+}
+
+struct resume_token resume_token_of_10_s(void) {
+    struct resume_token token = {.terms.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 5};
+
+    memset(token.value, 'r', sizeof(token.value));
+    return token;
+}
+
+void resume_token(unsigned session, const char *name, const struct resume_token *token,
+                  const char *options) {
     char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 64];
 
-    memset(secret.value, 'r', sizeof(secret.value));
-    text[resume_token_write(&secret, text)] = '\0';
+    text[resume_token_write(token, text)] = '\0';
     (void) snprintf(line, sizeof(line), "RESUME %s %s%s", name, text, options);
     ask(session, line);
 }

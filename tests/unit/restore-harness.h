@@ -4,6 +4,7 @@
 
 #include "local-harness.h"
 #include "local/recovery/recovery.h"
+#include "local/resume-token.h"
 
 enum { COMMANDS_MAX = 64, REQUESTS = 16, ENTRIES = 64, LEFT_MS = 9898, TIMEOUT_MS = 100 };
 
@@ -65,3 +66,7 @@ uint64_t wait_for(unsigned session, const char *line);
 void ask_id(unsigned session, const char *word, uint64_t id);
 void resume(unsigned session, const char *name, const char *options);
 void resume_cooling(unsigned session, const char *name, const char *options, instant_ns cooldown_until_ns);
+
+/* The same with another token than this one of a lease with a ttl of 10 s. */
+struct resume_token resume_token_of_10_s(void);
+void resume_token(unsigned session, const char *name, const struct resume_token *token, const char *options);

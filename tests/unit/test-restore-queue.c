@@ -378,6 +378,37 @@ static void test_accepted(void) {
     is_int((int64_t) ledger.sessions[0].accepted, 0, "until its lease is lost");
 }
 
+/* The reply to the request before was not sent. */
+static void test_unanswered_behind_a_reply(void) {
+    struct session *session = &harness.sessions[0];
+
+    restore_harness_begin();
+    uint64_t held = hold(1, "ACQUIRE job");
+    clear();
+    replace();
+    report(held, REPORT_GRANTED);
+    serve();
+    session->asked_ns = harness.now_ns - 4 * NS_PER_S;
+    session->accepted_at = 6 + 1;
+    ask(0, "PING");
+    session->request_at = 6;
+    ask(0, "ACQUIRE job WAIT 5000");
+    pass_ms(999);
+    is_string(got(0), "", "an unanswered request behind a reply that was not sent waits on");
+    pass_ms(1);
+    ok(has(0, "-TIMEOUT waited 5000 ms"), "for the rest of its time");
+}
+
+/* From now on. */
+static void apply(struct policy_rule *rule) {
+    const struct policy_peer peer = {.uid = 1000, .gid = (gid_t) -1};
+
+    harness.front.policy.rules = rule;
+    harness.front.policy.n_rules = 1;
+    for (unsigned i = 0; i < LISTENERS; i++)
+        session_set_peer(&harness.sessions[i], &peer);
+}
+
 static void test_unanswered_with_longer_times(void) {
     restore_harness_begin();
     finds.max_ttl_ms = 5000;
@@ -395,23 +426,98 @@ static void test_unanswered_with_longer_times(void) {
        "with the smaller ttl and cooldown, and the linger that was asked for");
 }
 
+/* A shorter ttl would shorten its keys. */
+static void test_unanswered_resume_with_longer_times(void) {
+    struct resume_token linger = resume_token_of_10_s(), cooldown = linger, ttl = linger;
+
+    restore_harness_begin();
+    finds.max_ttl_ms = 10000;
+    replace();
+    serve();
+    linger.terms.linger_ms = 60000;
+    cooldown.cooldown_until_ns = harness.now_ns + 60 * NS_PER_S;
+    ttl.terms.ttl_ms = 10001;
+    const struct resume_token tokens[] = {linger, cooldown};
+    uint64_t before = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        resume_token(0, i == 0 ? "a" : "b", &tokens[i], "");
+        ok(has(0, "-BADARG the lease's ttl"), "a new RESUME of a longer %s is rejected",
+           i == 0 ? "linger" : "cooldown");
+        accepted_before(i + 1);
+        resume_token(i + 1, i == 0 ? "a" : "b", &tokens[i], " WAIT 20000");
+        const struct command *last = last_command();
+        ok(last && last->request != before && last->terms.linger_ms == tokens[i].terms.linger_ms &&
+               last->cooldown_until_ns == tokens[i].cooldown_until_ns,
+           "an unanswered one is tried with the times of its lease");
+        before = last ? last->request : 0;
+    }
+    resume(0, "c", " WAIT 20000");
+    ok(has(0, "-BADARG WAIT"), "a new RESUME with a longer WAIT is rejected");
+    accepted_before(3);
+    resume_token(3, "d", &ttl, "");
+    ok(has(3, "-BADARG the lease's ttl"), "and one of a longer ttl, also an unanswered one");
+}
+
+static void test_unanswered_resume_above_rule(void) {
+    static char all[] = "*";
+    static struct policy_rule rule = {
+        .pattern = all, .line = 9, .terms = {.may = POLICY_MAY_DEFAULT, .max_ttl_ms = 5000}};
+
+    restore_harness_begin();
+    replace();
+    serve();
+    apply(&rule);
+    resume(0, "e", "");
+    ok(has(0, "-DENIED rule \"*\" (line 9) allows a ttl"),
+       "a new RESUME above its rule's max_ttl is rejected");
+    accepted_before(1);
+    resume(1, "e", "");
+    is_int(harness.sessions[1].state, SESSION_ACQUIRING, "an unanswered one waits on");
+    ok(last_command() && last_command()->terms.ttl_ms == 10000, "with the ttl of its lease");
+}
+
+/* As without a restart. */
+static void test_beyond_rule_leases(void) {
+    static char all[] = "*";
+    static struct policy_rule rule = {
+        .pattern = all,
+        .line = 9,
+        .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 5000, .max_ttl_ms = 60000, .max_leases = 1}};
+    static const uint8_t numbers[RULES_MAX + 1] = {1};
+    static const struct quota_rule_use max[RULES_MAX + 1] = {[1].leases = 1};
+
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE one");
+    uint64_t id = wait_for(3, "ACQUIRE two WAIT -1 ASYNC");
+    clear();
+    replace();
+    apply(&rule);
+    registry_set_rules(&harness.front.registry, numbers, max);
+    serve();
+    pass_ms(0);
+    ok(has(3, "QUOTA max_leases = 1 of the rule") && count_commands(COMMAND_CONTEND, id) == 0,
+       "a request that waits with ASYNC beyond a smaller max_leases of its rule fails in its turn");
+    ask(1, "ACQUIRE two WAIT -1");
+    ok(has(1, "-QUOTA rule \"*\" (line 9) has max_leases = 1"),
+       "a new request beyond max_leases is rejected");
+    ask_again(1, "ACQUIRE two WAIT -1");
+    pass_ms(0);
+    ok(has(1, "-QUOTA max_leases = 1 of the rule"), "an unanswered one, too");
+}
+
 static void test_unanswered_above_rule(void) {
     static char all[] = "*";
     static struct policy_rule rule = {
         .pattern = all,
         .line = 9,
         .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 5000, .max_ttl_ms = 5000, .max_waiters = 1}};
-    const struct policy_peer peer = {.uid = 1000, .gid = (gid_t) -1};
 
     restore_harness_begin();
     (void) wait_for(0, "ACQUIRE job WAIT -1 ASYNC");
     (void) wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
     replace();
-    harness.front.policy.rules = &rule;
-    harness.front.policy.n_rules = 1;
+    apply(&rule);
     harness.front.registry.quota.rule_max[1].waiters = 1;
-    for (unsigned i = 0; i < LISTENERS; i++)
-        session_set_peer(&harness.sessions[i], &peer);
     clear();
     ask(2, "ACQUIRE job TTL 6000 WAIT -1");
     ok(has(2, "-DENIED rule"), "a new request above its rule's max_ttl is rejected");
@@ -449,7 +555,11 @@ int main(void) {
     test_one_try();
     test_accepted();
     test_unanswered_beyond_limits();
+    test_unanswered_behind_a_reply();
     test_unanswered_with_longer_times();
+    test_unanswered_resume_with_longer_times();
+    test_unanswered_resume_above_rule();
+    test_beyond_rule_leases();
     test_unanswered_above_rule();
     return done_testing();
 }
