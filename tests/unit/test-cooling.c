@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/limits.h"
+#include "local/resume-token.h"
 #include "scripted-keeper.h"
 #include "tap.h"
 
@@ -253,9 +254,26 @@ static void test_rejected(void) {
     ok(begins(1, "-BUSY held"), "when it is over, the keys count");
 }
 
+static void test_rejected_resume(void) {
+    static const char ours[] = "held by web1:00c0ffee:100, 9000 ms left";
+    const struct resume_token token = {.terms.ttl_ms = 10000, .hold_until_ns = INSTANT_NEVER, .token = 7};
+    char text[RESUME_TOKEN_BYTES_MAX + 1], line[RESUME_TOKEN_BYTES_MAX + 64];
+
+    begin(8);
+    end(hold_cooling(0, "ACQUIRE job COOLDOWN 5000"));
+    text[resume_token_write(&token, text)] = '\0';
+    (void) snprintf(line, sizeof(line), "RESUME job %s", text);
+    ask(1, line);
+    assert(last_command()->kind == COMMAND_RESUME);
+    meet(REPORT_FAILED, ours);
+    is_string(got(1), "-BUSY held by web1:00c0ffee:100, 9000 ms left\r\n",
+              "a RESUME wants a lease, not the name: it gets the nodes' answer");
+}
+
 int main(void) {
     test_shown();
     test_rejected();
+    test_rejected_resume();
     test_ends();
     test_pages();
     test_full();
