@@ -124,8 +124,8 @@ static int64_t time_left_ms(const struct shard *shard, const struct lease *lease
     return lease->least_left_ms[missing - 1];
 }
 
-/* True if a majority is covered; or if no majority can be asked (attempt_node_back()), as the front knows.
- */
+/* True if a majority is covered; or if no majority can be asked (attempt_node_back()), and the front knows
+ * that. */
 static bool awaits_event(const struct shard *shard, const struct lease *lease) {
     if (lease->failure == 1 + FAILURE_NO_QUORUM)
         return lease->reported_failure == lease->failure && !shard_has_quorum(shard);

@@ -14,8 +14,8 @@ static bool is_longer_than(const struct resume_token *token, int64_t ms, instant
 }
 
 /* Rejects terms that the policy no longer allows, as ACQUIRE does, and applies the smaller bound on holding.
- * Of a request that a former process accepted, only the ttl must be allowed: no shorter one suits the lease.
- */
+ * Of a request that a former process accepted, only the ttl must be allowed, as a shorter one would shorten
+ * the lease's keys. */
 static bool terms_are_allowed(const struct call *call, const struct policy_rule *rule,
                               struct resume_token *token) {
     const struct policy *policy = &call->session->front->policy;

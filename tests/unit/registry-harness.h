@@ -1,5 +1,4 @@
-/* A registry without sessions: records its commands to the keeper and its outcomes. The test is the keeper.
- */
+/* A registry without sessions: records its commands and its outcomes. The test is the keeper. */
 #pragma once
 
 #include "local/registry-report.h"

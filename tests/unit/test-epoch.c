@@ -1,5 +1,4 @@
-/* Rule 10: epochs of agents with different max_ttl: raised, shortened, and younger than a round or a lease.
- */
+/* Rule 10: epochs of agents with different max_ttl: raised, shortened, younger than a round or a lease. */
 
 #include <string.h>
 

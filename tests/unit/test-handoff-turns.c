@@ -66,8 +66,7 @@ static void begin_turns(uint64_t line[LINE]) {
     grant();
 }
 
-/* Each holder releases, from line[*at] on, until the keeper gets a command. Returns the number of hand-offs.
- */
+/* Each holder releases, from line[*at] on, until the keeper gets a command. Returns how many hand-offs. */
 static unsigned take_series(const uint64_t line[LINE], unsigned *at) {
     unsigned before = count_commands(COMMAND_RELEASE), handoffs = 0;
 

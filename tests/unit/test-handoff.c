@@ -1,5 +1,4 @@
-/* Hand-off: the registry gives a lease to the next waiter by itself. The keeper's half: test-key-refresh.c.
- */
+/* Hand-off: the registry gives a lease to the next waiter. The keeper's half: test-key-refresh.c. */
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-/* redlock_error_text(): after each call that failed it says what happened, and nothing of former failures.
- */
+/* redlock_error_text(): after a call that failed it says what happened, and nothing of former failures. */
 
 #include "library-harness.h"
 #include "tap.h"

@@ -195,8 +195,7 @@ static void test_writer(void) {
     is_int(small[3], '\0', "and writes nothing beyond its size");
 }
 
-/* The number of bytes skipped, with input in pieces of `piece` bytes, each behind the rest of the last one.
- */
+/* The number of bytes skipped, with input in pieces of `piece` bytes, each behind the last one's rest. */
 static long skipped(const char *text, size_t piece, size_t bytes_max) {
     struct resp_skip skip;
     size_t length = strlen(text), at = 0;
