@@ -515,6 +515,13 @@ void client_tick_resuming(struct client *client, int64_t now_ns) {
         lease_events_tick_resuming(client, lease);
 }
 
+bool client_would_end(const struct client *client, int64_t now_ns) {
+    for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
+        if (lease_events_would_end(lease, now_ns))
+            return true;
+    return false;
+}
+
 void client_end_overdue(struct client *client, int64_t now_ns) {
     client->now_ns = now_ns;
     observe_silent(client, now_ns);

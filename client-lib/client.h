@@ -155,6 +155,9 @@ int64_t client_due_ns(const struct client *client);
  * thread has seen expired. */
 void client_tick_resuming(struct client *client, int64_t now_ns);
 
+/* Whether that would end a lease: to be asked before, since the input may have the agent's reason. */
+bool client_would_end(const struct client *client, int64_t now_ns);
+
 /* For blocking calls: ends leases whose deadline in the page has passed, and requests without an outcome in
  * time, and notices an agent that hangs for observers. To be called once the input has been read, which may
  * have the agent's reason, or the outcome. */

@@ -380,12 +380,22 @@ static void wait_for_socket(struct redlock *connection, int64_t at_ns, int64_t d
         (void) connection_receive(connection);
 }
 
+/* Ends leases, but first reads what has arrived, which may have the agent's reason. */
+static void tick_resuming(struct redlock *connection, int64_t at_ns) {
+    struct client *client = &connection->client;
+
+    if (!client->gone && client_would_end(client, at_ns))
+        (void) connection_receive(connection);
+    if (connection_is_ours(connection))
+        client_tick_resuming(client, at_ns);
+}
+
 int connection_run_until(struct redlock *connection, const bool *what, bool wanted, int64_t until_ns) {
     struct client *client = &connection->client;
 
     while (connection_is_ours(connection)) {
         int64_t at_ns = connection_now_ns();
-        client_tick_resuming(client, at_ns);
+        tick_resuming(connection, at_ns);
         if (client->gone)
             connection_try_again(connection, at_ns, slice_ns(at_ns, until_ns));
         if (!client->gone)

@@ -415,8 +415,17 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
     return due_ns;
 }
 
+/* Those whose end a blocking call reports without the page. */
+static bool is_resuming_or_seen(const struct redlock_lease *lease) {
+    return lease->state == LEASE_HELD && !lease->orphan && (lease->resuming || lease->seen_over);
+}
+
+bool lease_events_would_end(const struct redlock_lease *lease, int64_t now_ns) {
+    return is_resuming_or_seen(lease) && lease_has_ended(lease, now_ns);
+}
+
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease) {
-    if (lease->state != LEASE_HELD || lease->orphan || !(lease->resuming || lease->seen_over))
+    if (!is_resuming_or_seen(lease))
         return;
     if (lease_has_ended(lease, client->now_ns)) {
         deadline_passed(client, lease);

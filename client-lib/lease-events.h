@@ -41,6 +41,7 @@ int64_t lease_events_due_ns(const struct client *client, const struct redlock_le
 
 /* The same during blocking calls, see client_tick_resuming(). */
 void lease_events_tick_resuming(struct client *client, struct redlock_lease *lease);
+bool lease_events_would_end(const struct redlock_lease *lease, int64_t now_ns);
 int64_t lease_events_resume_due_ns(const struct redlock_lease *lease);
 
 /* Ends the lease if its deadline in the page has passed, or the request if its outcome is late, see

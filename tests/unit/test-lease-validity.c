@@ -296,14 +296,16 @@ static void pass_deadline(const struct redlock_lease *lease) {
         (void) usleep(1000);
 }
 
-/* The push lies unread when the deadline passes. */
-static void test_reason_before_deadline(void) {
+/* The push lies unread when the deadline passes, which a reader may see before the call. */
+static void test_reason_before_deadline(bool is_seen) {
     struct redlock_lease *lease;
     struct redlock *connection = connect_and_stop(2 * SHORT_MS, &lease);
 
     scripted_send(">4\r\n$4\r\nlost\r\n:%llu\r\n$5\r\ntaken\r\n$1\r\nx\r\n",
                   (unsigned long long) scripted.id);
     pass_deadline(lease);
+    if (is_seen)
+        ok(!redlock_valid(lease), "the program sees the deadline pass");
     is(redlock_check(lease), 0);
     is(events.lost, 1);
     is_string(events.reason, "taken", "the agent's reason counts, though it is read after the deadline");
@@ -382,7 +384,8 @@ int main(void) {
     test_deadline_in_check();
     test_deadline_in_release();
     test_extended_in_call();
-    test_reason_before_deadline();
+    test_reason_before_deadline(false);
+    test_reason_before_deadline(true);
     test_checked_without_page();
     test_clocks();
     scripted_die();
