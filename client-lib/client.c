@@ -407,6 +407,13 @@ static int64_t kept_until_ns(const struct redlock_lease *lease) {
     return lease->asked_ns + wait_ms * NS_PER_MS;
 }
 
+/* When a kept request has been without an agent for the answer time-out; INT64_MAX: it is not kept. */
+static int64_t away_until_ns(const struct client *client, const struct redlock_lease *lease) {
+    int64_t from_ns = lease->asked_ns > client->away_ns ? lease->asked_ns : client->away_ns;
+
+    return lease->ask_again ? from_ns + client->answer_timeout_ms * NS_PER_MS : INT64_MAX;
+}
+
 /* Sends a kept request again, for the rest of its waiting time, which is not over. */
 static void ask_again(struct client *client, struct redlock_lease *lease) {
     struct redlock_options options = lease->options;
@@ -457,11 +464,13 @@ void client_fail_timed_out(struct client *client, int64_t now_ns) {
     }
 }
 
-void client_fail_requests(struct client *client) {
-    observe_away(client);
+void client_fail_requests(struct client *client, int64_t now_ns) {
+    client->now_ns = now_ns;
+    if (now_ns >= client->away_ns + client->answer_timeout_ms * NS_PER_MS)
+        observe_away(client);
     for (struct redlock_lease *lease = client->leases, *next; lease; lease = next) {
         next = lease->next;
-        if (!lease->ask_again)
+        if (now_ns < away_until_ns(client, lease))
             continue;
         client_note(client, "no agent came back within the answer time-out; before, %.400s",
                     client->broken_text);
@@ -473,7 +482,6 @@ void client_over(struct client *client) {
     if (client->over)
         return;
     client->gone = client->over = true;
-    client_fail_requests(client);
     client_note(client, "%s", client->broken_text);
     if (client->callbacks.disconnected)
         client->callbacks.disconnected(client->connection, client->userdata);
@@ -489,13 +497,14 @@ void client_tick(struct client *client, int64_t now_ns) {
         lease_events_tick(client, lease);
 }
 
-/* When client_fail_timed_out() is due while there is no agent. */
+/* When client_fail_timed_out() or client_fail_requests() is due while there is no agent. */
 static int64_t fail_due_ns(const struct client *client) {
     int64_t due_ns = INT64_MAX;
 
     for (const struct redlock_lease *lease = client->gone ? client->leases : NULL; lease;
          lease = lease->next)
-        due_ns = client_earlier_ns(due_ns, kept_until_ns(lease));
+        due_ns =
+            client_earlier_ns(due_ns, client_earlier_ns(kept_until_ns(lease), away_until_ns(client, lease)));
     return due_ns;
 }
 

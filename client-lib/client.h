@@ -60,6 +60,7 @@ struct client {
     bool over;                 /* disconnected for good */
     bool asked_for_page;       /* on this connection */
     int64_t now_ns;            /* of the current call */
+    int64_t away_ns;           /* while disconnected: since when there is no agent */
     int64_t received_ns;       /* when the agent last sent something */
     int64_t pinged_ns;         /* when observers last asked whether the agent answers */
     bool silent;               /* the agent hangs: observers have an unknown leader */
@@ -136,11 +137,11 @@ void client_back(struct client *client, int64_t now_ns);
 /* Kept requests whose waiting time is over fail with REDLOCK_TIMED_OUT. */
 void client_fail_timed_out(struct client *client, int64_t now_ns);
 
-/* No agent returned within the answer time-out: kept requests fail, and observed names have an unknown
- * leader. */
-void client_fail_requests(struct client *client);
+/* If no agent has returned within the answer time-out, observed names have an unknown leader, and kept
+ * requests fail with REDLOCK_AGENT_AWAY: for a request that was made later, the time begins with it. */
+void client_fail_requests(struct client *client, int64_t now_ns);
 
-/* No reconnect will follow: requests fail, and the callback `disconnected` is called. */
+/* No reconnect will follow, since nothing wants one: the callback `disconnected` is called. */
 void client_over(struct client *client);
 
 /* For event loops, when the input has been read: checks leases whose known deadline is near, ends leases
@@ -148,7 +149,8 @@ void client_over(struct client *client);
  * agent that hangs for observers. */
 void client_tick(struct client *client, int64_t now_ns);
 
-/* When client_tick() is due, or while disconnected client_fail_timed_out(); INT64_MAX: never. */
+/* When client_tick() is due, or while disconnected client_fail_timed_out() and
+ * client_fail_requests(); INT64_MAX: never. */
 int64_t client_due_ns(const struct client *client);
 
 /* The same during blocking calls: only for observed names, and for leases that are being resumed, or that a
@@ -165,7 +167,7 @@ void client_end_overdue(struct client *client, int64_t now_ns);
 
 /* When a blocking call that waits has to call these two next; INT64_MAX: not at all. */
 struct client_dues {
-    int64_t resume_ns;   /* client_tick_resuming(), or while disconnected client_fail_timed_out() */
+    int64_t resume_ns;   /* client_tick_resuming(), or while disconnected the two that fail requests */
     int64_t deadline_ns; /* client_end_overdue(): as last read from the page, which may show a later one by
                             now */
 };

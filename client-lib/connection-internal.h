@@ -32,7 +32,6 @@ struct redlock {
     int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
     int64_t connected_ns;
-    int64_t away_until_ns; /* while disconnected: when kept requests fail */
     char *socket_path;
 };
 

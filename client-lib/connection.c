@@ -123,7 +123,7 @@ static int broken(struct redlock *connection, int error, const char *text) {
     if (at_ns - connection->connected_ns >= STEADY_MS * NS_PER_MS)
         connection->retry_delay_ms = RETRY_MS_MIN;
     if (connection->retry_delay_ms == RETRY_MS_MIN)
-        connection->away_until_ns = at_ns + connection->client.answer_timeout_ms * NS_PER_MS;
+        connection->client.away_ns = at_ns;
     retry_later(connection, at_ns);
     if (!client_wants_back(&connection->client, at_ns))
         client_over(&connection->client);
@@ -317,8 +317,7 @@ int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
  * their deadlines. */
 static void fail_overdue(struct redlock *connection, int64_t at_ns) {
     client_fail_timed_out(&connection->client, at_ns);
-    if (at_ns >= connection->away_until_ns)
-        client_fail_requests(&connection->client);
+    client_fail_requests(&connection->client, at_ns);
     if (!client_wants_back(&connection->client, at_ns))
         client_over(&connection->client);
 }

@@ -13,19 +13,23 @@
 #include "request.h"
 #include "spin-wait.h"
 
-static int request(struct redlock *connection, const char *name, const struct redlock_options *given,
-                   struct client_reply *reply, struct redlock_options *options, struct redlock_lease **ret) {
+static int begin(struct redlock *connection, const char *name, const struct redlock_options *given,
+                 struct redlock_options *options) {
     const char *text;
 
     int error = connection_begin(connection);
     if (error != REDLOCK_OK)
         return error;
     error = request_options(given, name, options, &text);
-    if (error != REDLOCK_OK) {
+    if (error != REDLOCK_OK)
         client_note(&connection->client, "%s", text);
-        return error;
-    }
-    error = client_acquire(&connection->client, name, options, reply, connection_now_ns(), ret);
+    return error;
+}
+
+static int request(struct redlock *connection, const char *name, const struct redlock_options *options,
+                   struct client_reply *reply, struct redlock_lease **ret) {
+    int error = client_acquire(&connection->client, name, options, reply, connection_now_ns(), ret);
+
     return connection_failed(connection, error);
 }
 
@@ -41,20 +45,21 @@ static void withdraw(struct redlock *connection, struct redlock_lease *lease) {
         (void) connection_send(connection);
 }
 
-static int acquire(struct redlock *connection, const char *name, const struct redlock_options *given,
+static int acquire(struct redlock *connection, const char *name, const struct redlock_options *options,
                    int64_t answer_until_ns, struct redlock_lease **ret) {
-    struct redlock_options options;
     struct client_reply reply = {0};
     struct redlock_lease *lease = NULL;
 
-    int error = request(connection, name, given, &reply, &options, &lease);
+    int error = connection_begin(connection);
+    if (error == REDLOCK_OK)
+        error = request(connection, name, options, &reply, &lease);
     if (error != REDLOCK_OK)
         return error;
     int64_t until_ns = answer_until_ns;
-    if (options.wait_ms < 0)
+    if (options->wait_ms < 0)
         until_ns = INT64_MAX;
-    else if (options.wait_ms > 0)
-        until_ns += options.wait_ms * NS_PER_MS;
+    else if (options->wait_ms > 0)
+        until_ns += options->wait_ms * NS_PER_MS;
     error = connection_wait_for(connection, &reply, until_ns);
     if (reply.done)
         error = reply.error;
@@ -62,7 +67,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
         client_forget(&connection->client, &reply);
     if (error == REDLOCK_NO_ANSWER)
         client_note(&connection->client, "the agent did not reply within %" PRId64 " ms",
-                    connection->client.answer_timeout_ms + options.wait_ms);
+                    connection->client.answer_timeout_ms + options->wait_ms);
     if (error == REDLOCK_OK && connection_now_ns() >= lease->deadline_ns) {
         client_note(&connection->client, "this process was stopped until the lease expired");
         error = REDLOCK_LOST;
@@ -80,18 +85,30 @@ static int acquire(struct redlock *connection, const char *name, const struct re
 
 /* If the connection breaks, as when the agent is restarted, the request is sent once more on the next one.
  */
-static int acquire_or_again(struct redlock *connection, const char *name,
-                            const struct redlock_options *given, struct redlock_lease **ret) {
-    int64_t until_ns = connection_answer_until_ns(connection);
-    int error = connection_begin(connection);
+static int acquire_at_once(struct redlock *connection, const char *name,
+                           const struct redlock_options *options, int64_t until_ns,
+                           struct redlock_lease **ret) {
+    int error = connection_come_back(connection, until_ns);
 
     if (error == REDLOCK_OK)
-        error = connection_come_back(connection, until_ns);
-    if (error == REDLOCK_OK)
-        error = acquire(connection, name, given, until_ns, ret);
+        error = acquire(connection, name, options, until_ns, ret);
     if (error == REDLOCK_AGENT_AWAY && !connection->client.over &&
         connection_come_back(connection, until_ns) == REDLOCK_OK)
-        error = acquire(connection, name, given, until_ns, ret);
+        error = acquire(connection, name, options, until_ns, ret);
+    return error;
+}
+
+/* The client keeps a request that may wait, for the next agent. */
+static int begin_and_acquire(struct redlock *connection, const char *name,
+                             const struct redlock_options *given, struct redlock_lease **ret) {
+    int64_t until_ns = connection_answer_until_ns(connection);
+    struct redlock_options options;
+
+    int error = begin(connection, name, given, &options);
+    if (error != REDLOCK_OK)
+        return error;
+    error = options.wait_ms != 0 ? acquire(connection, name, &options, until_ns, ret)
+                                 : acquire_at_once(connection, name, &options, until_ns, ret);
     return error == REDLOCK_AGENT_AWAY ? connection_failed(connection, error) : error;
 }
 
@@ -101,7 +118,7 @@ EXPORT int redlock_acquire(struct redlock *connection, const char *name, const s
 
     if (error != REDLOCK_OK)
         return error;
-    error = name && ret ? acquire_or_again(connection, name, given, ret)
+    error = name && ret ? begin_and_acquire(connection, name, given, ret)
                         : connection_misused(connection, "name or ret is NULL");
     connection_leave(connection);
     return error;
@@ -112,7 +129,9 @@ static int acquire_async(struct redlock *connection, const char *name, const str
     struct redlock_options options;
     struct redlock_lease *lease = NULL;
 
-    int error = request(connection, name, given, NULL, &options, &lease);
+    int error = begin(connection, name, given, &options);
+    if (error == REDLOCK_OK)
+        error = request(connection, name, &options, NULL, &lease);
     if (error != REDLOCK_OK)
         return error;
     *ret = lease;

@@ -52,7 +52,7 @@ extern "C" {
 enum redlock_error {
     REDLOCK_OK = 0,
     REDLOCK_BUSY = -1,         /* another holder has the lease, and wait_ms was 0 */
-    REDLOCK_TIMED_OUT = -2,    /* another holder had the lease for all of wait_ms */
+    REDLOCK_TIMED_OUT = -2,    /* another holder had the lease for all of wait_ms, or no agent was there */
     REDLOCK_NO_QUORUM = -3,    /* the agent reaches no majority of its nodes */
     REDLOCK_DENIED = -4,       /* the agent's configuration does not allow it to this user */
     REDLOCK_QUOTA = -5,        /* a limit of the agent is reached */
@@ -271,11 +271,12 @@ int redlock_events(struct redlock *connection);
 int redlock_dispatch(struct redlock *connection);
 
 /* Requests a lease without waiting; `granted` or `failed` follows. `failed` has REDLOCK_AGENT_AWAY if the
- * connection broke and wait_ms was 0, or if no agent returned within the answer time-out after the break;
- * and REDLOCK_NO_ANSWER if the agent did not answer within wait_ms and the answer time-out together. The
- * caller releases the handle with redlock_release() or redlock_release_async(), unless `failed` was called;
- * without that callback the handle of a failed request stays, too. REDLOCK_OK, or an error, and no callback
- * follows: without an agent REDLOCK_AGENT_AWAY if wait_ms is 0. */
+ * connection broke and wait_ms was 0, or if no agent returned within the answer time-out after the break, or
+ * after the request if that was later; and REDLOCK_NO_ANSWER if the agent did not answer within wait_ms and
+ * the answer time-out together. The caller releases the handle with redlock_release() or
+ * redlock_release_async(), unless `failed` was called; without that callback the handle of a failed request
+ * stays, too. REDLOCK_OK, or an error, and no callback follows: without an agent REDLOCK_AGENT_AWAY if
+ * wait_ms is 0. */
 int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 

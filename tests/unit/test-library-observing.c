@@ -253,7 +253,7 @@ static void test_hanging_then_gone(void) {
     begin_to_hang();
     (void) sent_after(1);
     client_disconnected(&client, REDLOCK_AGENT_AWAY, "", now_ns);
-    client_fail_requests(&client);
+    client_fail_requests(&client, now_ns);
     is_string(states, "fu", "the end of an agent that hangs changes nothing");
     client_back(&client, now_ns);
     ok(strstr(sent(), ANEW) == NULL, "the next one gets OBSERVE alone");

@@ -319,6 +319,33 @@ static void test_wait_away(int64_t wait_ms, int64_t ends_ms, enum redlock_error 
     end();
 }
 
+/* A request that is made when the agent has been away for longer than the answer time-out. */
+static void test_late_request(bool async, int64_t wait_ms, int64_t ends_ms, enum redlock_error error) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .failed = on_failed};
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = wait_ms;
+    scripted_start();
+    connection = connect_scripted();
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    (void) acquire(connection);
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    now_ns += (TIMEOUT_MS + 1) * NS_PER_MS;
+    int64_t begun_ns = now_ns;
+    if (async) {
+        is(redlock_acquire_async(connection, "y", &options, &lease), REDLOCK_OK);
+        ok(!leader_is_known(), "no agent comes");
+        is(failed_by, error);
+        is(failed_ns - begun_ns, ends_ms * NS_PER_MS);
+    } else {
+        is(redlock_acquire(connection, "y", &options, &lease), error);
+        is(now_ns - begun_ns, ends_ms * NS_PER_MS);
+    }
+    end();
+}
+
 /* An event loop; the agent returns before or after the end of the request's time. */
 static void test_return_in_wait(bool is_late) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
@@ -408,6 +435,18 @@ static void test_risk_in_call(void) {
     end();
 }
 
+static void test_return_in_acquire(void) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *other = NULL;
+
+    (void) lose_agent(TTL_MS);
+    reports.brings_agent = true;
+    options.wait_ms = TTL_MS / 2 + WAIT_MS;
+    is(redlock_acquire(connection, "y", &options, &other), REDLOCK_OK);
+    ok(reports.at_risk_ns != 0, "the request waits for the next agent");
+    end();
+}
+
 static void test_return_in_call(void) {
     struct redlock_lease *lease = lose_agent(TTL_MS);
 
@@ -462,6 +501,12 @@ int main(void) {
     test_wait_away(WAIT_MS, WAIT_MS, REDLOCK_TIMED_OUT);
     test_wait_away(2 * TIMEOUT_MS, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
     test_wait_away(-1, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
+    for (unsigned async = 0; async < 2; async++) {
+        test_late_request(async, WAIT_MS, WAIT_MS, REDLOCK_TIMED_OUT);
+        test_late_request(async, 2 * TIMEOUT_MS, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
+        test_late_request(async, -1, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
+    }
+    test_return_in_acquire();
     test_return_in_wait(false);
     test_return_in_wait(true);
     test_risk_in_call();
