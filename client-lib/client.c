@@ -391,9 +391,9 @@ void client_disconnected(struct client *client, int error, const char *text, int
     agent_clock_init(&client->clock);
 }
 
-bool client_wants_back(const struct client *client, int64_t now_ns) {
+bool client_wants_back(const struct client *client) {
     for (const struct redlock_lease *lease = client->leases; lease; lease = lease->next)
-        if (lease->ask_again || (lease->resuming && now_ns < lease->deadline_ns))
+        if (lease->ask_again || lease->resuming)
             return true;
     return client->observed != NULL;
 }

@@ -126,8 +126,9 @@ void client_sent(struct client *client, size_t length);
  * lives, and releases them, so they are lost. Requests that may wait are kept; other requests fail. */
 void client_disconnected(struct client *client, int error, const char *text, int64_t now_ns);
 
-/* Whether to reconnect: a lease, a kept request or an observed name is left. */
-bool client_wants_back(const struct client *client, int64_t now_ns);
+/* Whether to reconnect: a lease, a kept request or an observed name is left. A lease whose deadline has
+ * passed is left until `lost` is called. */
+bool client_wants_back(const struct client *client);
 
 /* Reconnected: sends HELLO, RESUME for each held lease, OBSERVE for each observed name, and the kept
  * requests whose waiting time is not over.

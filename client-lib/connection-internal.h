@@ -31,6 +31,7 @@ struct redlock {
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
     int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
+    bool untried; /* while disconnected: no attempt was made since the break */
     int64_t connected_ns;
     char *socket_path;
 };

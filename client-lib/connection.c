@@ -125,7 +125,8 @@ static int broken(struct redlock *connection, int error, const char *text) {
     if (connection->retry_delay_ms == RETRY_MS_MIN)
         connection->client.away_ns = at_ns;
     retry_later(connection, at_ns);
-    if (!client_wants_back(&connection->client, at_ns))
+    connection->untried = true;
+    if (!client_wants_back(&connection->client))
         client_over(&connection->client);
     return error;
 }
@@ -314,11 +315,11 @@ int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
 }
 
 /* Kept requests wait for an agent for the answer time-out, or for their time if that is less; leases until
- * their deadlines. */
+ * their deadlines. An agent that was only restarted is found also if the break is seen after a deadline. */
 static void fail_overdue(struct redlock *connection, int64_t at_ns) {
     client_fail_timed_out(&connection->client, at_ns);
     client_fail_requests(&connection->client, at_ns);
-    if (!client_wants_back(&connection->client, at_ns))
+    if (!connection->untried && !client_wants_back(&connection->client))
         client_over(&connection->client);
 }
 
@@ -330,6 +331,7 @@ void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wai
     fail_overdue(connection, at_ns);
     if (client->over || !connection_is_ours(connection) || at_ns < connection->retry_ns)
         return;
+    connection->untried = false;
     int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
     if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
         connection->retry_delay_ms = RETRY_FULL_MS_MAX;

@@ -107,7 +107,7 @@ bool lease_leave_page(struct client *client, struct redlock_lease *lease) {
     if (slot && deadline_ns == 0)
         lease->seen_over = true; /* before the slot is cleared: other threads read both */
     lease->slot = NULL;
-    return !lease->seen_over;
+    return !slot || deadline_ns != 0;
 }
 
 /* The deadline as shown in the page, else as last received; 0: not held. */

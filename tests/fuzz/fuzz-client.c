@@ -184,7 +184,7 @@ static void step_break(struct fuzz_input *input) {
 
 static void step_back(struct fuzz_input *input) {
     (void) input;
-    if (world.client.gone && !world.client.over && client_wants_back(&world.client, world.now_ns))
+    if (world.client.gone && !world.client.over && client_wants_back(&world.client))
         client_back(&world.client, world.now_ns);
 }
 

@@ -447,6 +447,35 @@ static void test_return_in_acquire(void) {
     end();
 }
 
+static unsigned disconnected;
+
+static void on_disconnected(struct redlock *at, void *userdata) {
+    (void) at;
+    (void) userdata;
+    ok(reports.lost_ns != 0, "`lost` is called before `disconnected`");
+    disconnected++;
+}
+
+/* The program sleeps past the deadline, while its agent is restarted or ends for good. */
+static void test_break_after_deadline(bool is_seen, bool returns) {
+    const struct redlock_callbacks callbacks = {
+        .size = sizeof(callbacks), .lost = on_lost, .disconnected = on_disconnected};
+    struct redlock_lease *lease = lose_agent(TTL_MS), *next = NULL;
+
+    disconnected = 0;
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
+    if (returns)
+        scripted_again();
+    now_ns += TTL_MS * NS_PER_MS;
+    if (is_seen)
+        ok(!redlock_valid(lease), "the program sees the deadline pass");
+    is(redlock_check(lease), 0);
+    is(reports.lost_ns, now_ns);
+    is(redlock_acquire(connection, "x", NULL, &next), returns ? REDLOCK_OK : REDLOCK_AGENT_AWAY);
+    is(disconnected, !returns);
+    end();
+}
+
 static void test_return_in_call(void) {
     struct redlock_lease *lease = lose_agent(TTL_MS);
 
@@ -511,6 +540,10 @@ int main(void) {
     test_return_in_wait(true);
     test_risk_in_call();
     test_return_in_call();
+    for (unsigned is_seen = 0; is_seen < 2; is_seen++) {
+        test_break_after_deadline(is_seen, false);
+        test_break_after_deadline(is_seen, true);
+    }
     test_id_while_resuming();
     test_release_away();
     scripted_die();
