@@ -31,7 +31,8 @@ struct redlock {
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
     int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
-    bool untried; /* while disconnected: no attempt was made since the break */
+    int open_errno; /* why this process could not even try at the last attempt; 0: it could */
+    bool untried;   /* while disconnected: no attempt was made since the break */
     int64_t connected_ns;
     char *socket_path;
 };

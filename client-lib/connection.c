@@ -333,6 +333,7 @@ void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wai
         return;
     connection->untried = false;
     int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
+    connection->open_errno = error == REDLOCK_SYSTEM ? errno : 0;
     if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
         connection->retry_delay_ms = RETRY_FULL_MS_MAX;
     if (error != REDLOCK_OK) {
@@ -454,6 +455,9 @@ int connection_failed(struct redlock *connection, int error) {
         return connection_forked(connection);
     if (error == REDLOCK_AGENT_AWAY && client->over)
         client_note(client, "%.400s; connect again", why);
+    else if (error == REDLOCK_AGENT_AWAY && client->gone && connection->open_errno != 0)
+        client_note(client, "%.300s; this process can't connect again yet: %s", why,
+                    strerror(connection->open_errno));
     else if (error == REDLOCK_AGENT_AWAY && client->gone)
         client_note(client, "%.400s; no agent answers at %s yet", why, connection->socket_path);
     else if (error == REDLOCK_AGENT_AWAY)

@@ -64,6 +64,28 @@ static void test_no_descriptors(void) {
     }
 }
 
+/* An agent listens, but this process has no descriptor for it. */
+static void test_no_descriptor_to_return(void) {
+    struct rlimit limit;
+
+    (void) getrlimit(RLIMIT_NOFILE, &limit);
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
+    scripted_again();
+    limit_descriptors(0);
+    redlock_set_answer_timeout(connection, 30);
+    is(redlock_check(lease), REDLOCK_AGENT_AWAY);
+    (void) setrlimit(RLIMIT_NOFILE, &limit);
+    ok(strstr(redlock_error_text(connection), "Too many open files"), "the error text has the cause: %s",
+       redlock_error_text(connection));
+    redlock_set_answer_timeout(connection, TIMEOUT_MS);
+    ok(redlock_check(lease) > 0, "with a descriptor the lease is resumed");
+    redlock_close(connection);
+}
+
 static struct inside {
     struct redlock *connection;
     struct redlock_lease *other;
@@ -281,6 +303,7 @@ static void test_fork_in_callback(enum call which) {
 
 int main(void) {
     test_no_descriptors();
+    test_no_descriptor_to_return();
     test_calls_in_callback();
     test_two_threads();
     test_close_beside_child();
