@@ -99,10 +99,26 @@ EXPORT int redlock_connect(const char *socket_path, struct redlock **ret) {
     return connect_within(socket_path, PLACE_MS, CLIENT_ANSWER_TIMEOUT_MS, ret);
 }
 
+/* In the child of a process with another thread in a call. There that thread does not exist, and has left
+ * the memory as in the middle of the call: freeing it could free something twice. */
+static void close_descriptors(struct redlock *connection) {
+    int *fds[] = {&connection->fd, &connection->epoll_fd, &connection->timer_fd, &connection->received_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0)
+            (void) close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
 /* A call in progress, such as one that runs a callback, still uses the connection: then nothing is freed, in
  * the process that a callback has forked neither. */
 EXPORT void redlock_close(struct redlock *connection) {
-    if (connection && !connection->in_use && connection_enter(connection) != REDLOCK_IN_USE)
+    uintptr_t user = connection ? (uintptr_t) connection->user : 0;
+
+    if (user != 0 && user != connection_thread() && !connection_is_ours(connection))
+        close_descriptors(connection);
+    else if (connection && user == 0 && connection_enter(connection) != REDLOCK_IN_USE)
         free_connection(connection);
 }
 

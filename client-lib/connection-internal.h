@@ -27,7 +27,7 @@ struct redlock {
     struct deadline_view view;
     int64_t shortage_until_ns; /* the kernel has no memory for I/O: none before then; 0: it has */
     int received_fd;           /* received with the last bytes; -1: none */
-    _Atomic bool in_use;       /* a call is in progress */
+    _Atomic uintptr_t user;    /* the thread whose call is in progress; 0: none */
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
     int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
@@ -45,7 +45,10 @@ int connection_watch(const struct redlock *connection, int operation, int fd, ui
 
 /* Closes the socket. The agent notices, also while a forked child has a copy; closing the child's copy
  * leaves the connection open. */
-void connection_hang_up(const struct redlock *connection);
+void connection_hang_up(struct redlock *connection);
+
+/* The calling thread, as in `user`; the same in the child that it forks. */
+uintptr_t connection_thread(void);
 
 /* Sends as much output as the socket takes. False, with errno, if the connection is broken; no callbacks. A
  * lack of memory in the kernel breaks nothing: the rest is sent some milliseconds later. */

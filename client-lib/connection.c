@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,10 +88,14 @@ static void rearm(struct redlock *connection) {
     }
 }
 
-void connection_hang_up(const struct redlock *connection) {
+/* A child that another thread forks meanwhile must not close the number again. */
+void connection_hang_up(struct redlock *connection) {
+    int fd = connection->fd;
+
+    connection->fd = -1;
     if (connection_is_ours(connection))
-        (void) shutdown(connection->fd, SHUT_RDWR);
-    (void) close(connection->fd);
+        (void) shutdown(fd, SHUT_RDWR);
+    (void) close(fd);
 }
 
 static void close_socket(struct redlock *connection) {
@@ -99,7 +104,6 @@ static void close_socket(struct redlock *connection) {
     if (connection->epoll_fd >= 0)
         (void) connection_watch(connection, EPOLL_CTL_DEL, connection->fd, 0);
     connection_hang_up(connection);
-    connection->fd = -1;
     connection->watched = EPOLLIN;
     connection->shortage_until_ns = 0;
 }
@@ -425,19 +429,26 @@ int connection_wait_for(struct redlock *connection, const struct client_reply *r
     return connection_run_until(connection, &reply->done, true, until_ns);
 }
 
+uintptr_t connection_thread(void) {
+    return (uintptr_t) pthread_self();
+}
+
 int connection_enter(struct redlock *connection) {
     int error = connection ? connection_forked(connection) : REDLOCK_BAD_ARGUMENT;
+    uintptr_t nobody = 0;
 
     if (error != REDLOCK_OK)
         return error;
-    return atomic_exchange_explicit(&connection->in_use, true, memory_order_acquire) ? REDLOCK_IN_USE
-                                                                                     : REDLOCK_OK;
+    return atomic_compare_exchange_strong_explicit(&connection->user, &nobody, connection_thread(),
+                                                   memory_order_acquire, memory_order_relaxed)
+               ? REDLOCK_OK
+               : REDLOCK_IN_USE;
 }
 
 /* Any call may have read a push, such as a grant, that makes something due sooner. */
 void connection_leave(struct redlock *connection) {
     rearm(connection);
-    atomic_store_explicit(&connection->in_use, false, memory_order_release);
+    atomic_store_explicit(&connection->user, 0, memory_order_release);
 }
 
 int connection_misused(struct redlock *connection, const char *text) {

@@ -101,8 +101,9 @@ struct redlock_options {
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
 /* Closes the connection and frees its handles; its leases are released, or linger, also while a forked child
- * lives. NULL is fine. In a forked child only the child's copy is freed. During another call, as in a
- * callback, redlock_close() does nothing. */
+ * lives. NULL is fine. In a forked child only the child's copy is freed: its descriptors alone if another
+ * thread of the parent was in a call during the fork. During another call, as in a callback, redlock_close()
+ * does nothing. */
 void redlock_close(struct redlock *connection);
 
 /* Sets the answer time-out, 10,000 ms by default, at least 1: how long calls that do not wait for a lease

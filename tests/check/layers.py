@@ -80,7 +80,7 @@ LIBRARIES = {
     "confuse.h": ("agent/config/config.c",),
     "systemd/": ("agent/io/", "agent/main.c", "client-lib/metrics/"),
     "microhttpd.h": ("client-lib/metrics/",),
-    "pthread.h": ("agent/io/",),
+    "pthread.h": ("agent/io/", "client-lib/connection.c"),
 }
 
 

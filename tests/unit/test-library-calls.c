@@ -235,6 +235,41 @@ static void test_close_in_child(void) {
     redlock_close(connection);
 }
 
+static void *wait_for_lease(void *userdata) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = -1;
+    return redlock_acquire(userdata, "y", &options, &lease) == REDLOCK_OK ? lease : NULL;
+}
+
+/* The call of the parent's other thread goes on. */
+static void test_close_in_child_during_call(void) {
+    void *granted = NULL;
+    pthread_t thread;
+    int status = -1;
+
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    ok(redlock_fd(connection) >= 0, "an event loop");
+    scripted.keeps_waiting = true;
+    (void) pthread_create(&thread, NULL, wait_for_lease, connection);
+    ok(counts_to(&scripted.acquires, 1), "another thread is in a call");
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned before = count_descriptors();
+        redlock_close(connection);
+        _exit(before - count_descriptors() == 3 ? 0 : 1);
+    }
+    (void) waitpid(child, &status, 0);
+    ok(status == 0, "redlock_close() in the child closes all three descriptors");
+    scripted_grant();
+    (void) pthread_join(thread, &granted);
+    is(redlock_release(granted), 1);
+    is(scripted.hang_ups, 0);
+    redlock_close(connection);
+}
+
 /* --- a child that is forked in a callback --- */
 
 static struct redlock *shared;
@@ -309,6 +344,7 @@ int main(void) {
     test_close_beside_child();
     test_break_beside_child();
     test_close_in_child();
+    test_close_in_child_during_call();
     for (enum call which = CALL_DISPATCH; which < CALLS; which++)
         test_fork_in_callback(which);
     scripted_die();
