@@ -168,9 +168,9 @@ static bool was_refused(const struct observe_name *entry) {
 }
 
 /* With the reply 0 or 1 there is a subscription, whose end is pushed again: one OBSERVE for each `unknown`.
- */
+ * Until a name is accepted, redlock_observe() itself sends OBSERVE again after a refusal, or fails. */
 static bool wants_observe(const struct observe_name *entry) {
-    return was_refused(entry) || (entry->doubtful && entry->reply.done);
+    return (entry->accepted && was_refused(entry)) || (entry->doubtful && entry->reply.done);
 }
 
 /* When an agent that has sent nothing for a while is asked; INT64_MAX: a request is pending anyway. */

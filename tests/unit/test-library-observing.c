@@ -249,6 +249,25 @@ static void test_hanging_while_asked(void) {
     client_deinit(&client);
 }
 
+/* The connection breaks while redlock_observe() waits: it fails, or sends OBSERVE again itself. */
+static void test_not_accepted(void) {
+    now_ns = 1000 * NS_PER_S;
+    memset(states, 0, sizeof(states));
+    if (client_init(&client, NULL, &view) != REDLOCK_OK)
+        abort();
+    client.callbacks.leader = on_leader;
+    is(observe_add(&client, "job"), 1);
+    client_disconnected(&client, REDLOCK_AGENT_AWAY, "", now_ns);
+    client_fail_requests(&client, now_ns);
+    is_string(states, "", "without an agent no leader is reported");
+    client_back(&client, now_ns);
+    receive("%0\r\n-DENIED by a rule\r\n");
+    (void) sent();
+    is_string(sent_after(9 * NS_PER_S), PING, "after a refusal there is no other OBSERVE");
+    is_string(states, "", "and no leader is reported");
+    client_deinit(&client);
+}
+
 static void test_hanging_then_gone(void) {
     begin_to_hang();
     (void) sent_after(1);
@@ -350,6 +369,7 @@ int main(void) {
     test_idle();
     test_hanging();
     test_hanging_while_asked();
+    test_not_accepted();
     test_hanging_then_gone();
     test_hanging_while_blocked();
     test_event_loop();

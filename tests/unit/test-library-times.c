@@ -268,15 +268,19 @@ static void test_busy_agent(void) {
 
 /* One answer time-out, although the request is sent again when a connection breaks. */
 static void test_observe_away(void) {
+    const struct redlock_callbacks callbacks = {.size = sizeof(callbacks), .leader = on_leader};
+
     scripted_start();
     connection = connect_scripted();
-
+    unknown = 0;
+    is(redlock_set_callbacks(connection, &callbacks, NULL), REDLOCK_OK);
     is(redlock_observe(connection, "kept"), REDLOCK_OK);
     scripted_die();
     is(redlock_dispatch(connection), REDLOCK_OK); /* detects the break */
     int64_t begun_ns = now_ns;
     is(redlock_observe(connection, "job"), REDLOCK_AGENT_AWAY);
     is(now_ns - begun_ns, TIMEOUT_MS * NS_PER_MS);
+    is(unknown, 1); /* of "kept" alone */
     end();
 }
 
