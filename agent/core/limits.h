@@ -74,6 +74,8 @@ enum {
     PROBE_TRUSTED_MS = 10 * 1000, /* a trusted node is probed so long after its last answer with its clock */
     PROBE_BUSY_MS = 60 * 1000,    /* and so long after the last probe, for what only probes read */
     AMENDMENT_PAUSE_MS = 10 * 60 * 1000, /* between amendments that shorten leases */
+    AMENDMENT_RETRY_MS = 60 * 60 * 1000, /* from a withdrawn proposal to the next one */
+    AMENDMENT_TURN_MS = 25 * 1000,       /* from one node's proposal to the next's: two probes, and more */
     DRIFT_DIVISOR = 100,                 /* drift = ttl/100 + 2 ms: the clocks' rates may differ by 1 % */
     DRIFT_FIXED_MS = 2,
     CLOCK_SLACK_MS = DRIFT_FIXED_MS, /* smaller steps of a clock are ignored */

@@ -11,7 +11,16 @@ static uint32_t longest_ttl_ms(const struct node *node) {
     return node->known_ms;
 }
 
+/* The epoch was changed, and allows the same leases: a proposal, seen or not, was withdrawn. */
+static bool is_withdrawal(const struct node *node, const struct probe *probe) {
+    return node->epoch_known && node->generation != probe->generation &&
+           node->blessed_floor_us == probe->floor_us && node->known_ms == probe->max_ttl_ms &&
+           probe->proposed_ms == 0;
+}
+
 static void note_epoch(struct node *node, const struct probe *probe, instant_ns now_ns) {
+    if (is_withdrawal(node, probe))
+        node->withdrawn_ns = now_ns;
     if (!node->epoch_known || node->generation != probe->generation ||
         node->blessed_floor_us != probe->floor_us)
         node->epoch_ns = now_ns;
@@ -214,9 +223,17 @@ void node_epoch_doubt(struct node *node) {
 
 /* --- what to send next --- */
 
-/* How long an epoch is left alone before shorter leases are proposed: all agents get time to change it. */
-static int64_t patience_ns(const struct node *node) {
-    return instant_min(validity_quarantine_ns(node->known_ms), AMENDMENT_PAUSE_MS * NS_PER_MS);
+/* When shorter leases are proposed: all agents get time to change the epoch first. An agent that needs
+ * longer ones has no vote of the node until it has withdrawn the proposal. So the nodes take turns: such an
+ * agent keeps its quorum, and a withdrawal on one node postpones the proposals on all. */
+static instant_ns proposal_due_ns(const struct node *node, const struct node_epoch_terms *terms) {
+    int64_t patience_ns =
+        instant_min(validity_quarantine_ns(node->known_ms), AMENDMENT_PAUSE_MS * NS_PER_MS);
+    instant_ns due_ns = instant_add(node->epoch_ns, patience_ns);
+
+    if (terms->withdrawn_ns != INSTANT_LONG_AGO)
+        due_ns = instant_max(due_ns, instant_add(terms->withdrawn_ns, AMENDMENT_RETRY_MS * NS_PER_MS));
+    return instant_add(due_ns, terms->turn_ns);
 }
 
 /* When the epoch is to be amended. A proposal takes effect when it is as old as a quarantine is long: by
@@ -233,7 +250,7 @@ static instant_ns amendment_due_ns(const struct node *node, const struct node_ep
     else if (node->proposed_ms != 0)
         due_ns = instant_add(node->epoch_ns, validity_quarantine_ns(node->known_ms));
     else if (node->known_ms > terms->max_ttl_ms)
-        due_ns = instant_add(node->epoch_ns, patience_ns(node));
+        due_ns = proposal_due_ns(node, terms);
     return instant_max(due_ns, node->amend_ns);
 }
 

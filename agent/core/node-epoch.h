@@ -31,10 +31,12 @@ enum node_epoch_wish {
 
 /* What the trust in a node depends on besides the node. */
 struct node_epoch_terms {
-    uint32_t max_ttl_ms; /* the longest lease that this agent grants */
-    bool quarantine;     /* only blessings after a quarantine count */
-    instant_ns bless_ns; /* when it may be blessed, if its mark is present; INSTANT_NEVER: unknown */
-    uint32_t covered_ms; /* by then forgotten leases with at most this ttl have ended */
+    uint32_t max_ttl_ms;     /* the longest lease that this agent grants */
+    bool quarantine;         /* only blessings after a quarantine count */
+    instant_ns bless_ns;     /* when it may be blessed, if its mark is present; INSTANT_NEVER: unknown */
+    uint32_t covered_ms;     /* by then forgotten leases with at most this ttl have ended */
+    instant_ns withdrawn_ns; /* when a withdrawn proposal was last noticed on any node */
+    int64_t turn_ns;         /* so long after the first node's proposal comes this node's */
 };
 
 /* Notes that a mark, a probe, a blessing or an amendment is being sent, as the wish says. */

@@ -96,7 +96,9 @@ static struct node_epoch_terms terms_of(const struct shard *shard, unsigned inde
     return (struct node_epoch_terms){.max_ttl_ms = shard->max_ttl_ms,
                                      .quarantine = shard->config.quarantine,
                                      .bless_ns = bless_ns,
-                                     .covered_ms = covered_ms};
+                                     .covered_ms = covered_ms,
+                                     .withdrawn_ns = shard->withdrawn_ns,
+                                     .turn_ns = index * (AMENDMENT_TURN_MS * NS_PER_MS)};
 }
 
 /* Trusted nodes whose epoch is that of our fleet. */
@@ -343,6 +345,7 @@ void node_trust_probed(struct shard *shard, unsigned index, const struct probe *
     enum node_trust before = (enum node_trust) node->trust; /* node_trust_time() may have ended it */
     const struct node_epoch_terms terms = terms_of(shard, index);
     node_epoch_probed(node, probe, &terms, now_ns);
+    shard->withdrawn_ns = instant_max(shard->withdrawn_ns, node->withdrawn_ns);
     for (unsigned i = 0; i < shard->config.nodes; i++)
         if (probe->elsewhere & node_set_of(i))
             shard->nodes[i].elsewhere_ns = now_ns;

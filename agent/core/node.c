@@ -12,7 +12,8 @@ void node_init(struct node *node) {
                           .elsewhere_ns = INSTANT_LONG_AGO,
                           .rival_ns = INSTANT_LONG_AGO,
                           .epoch_ns = INSTANT_LONG_AGO,
-                          .amend_ns = INSTANT_LONG_AGO};
+                          .amend_ns = INSTANT_LONG_AGO,
+                          .withdrawn_ns = INSTANT_LONG_AGO};
     node_note_trouble(node, "not connected yet", strlen("not connected yet"));
 }
 

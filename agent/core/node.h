@@ -78,6 +78,7 @@ struct node {
     instant_ns rival_ns;     /* when another fleet's mark was read last; INSTANT_LONG_AGO: never */
     instant_ns epoch_ns;     /* when the epoch was first read */
     instant_ns amend_ns;     /* the epoch is not amended before */
+    instant_ns withdrawn_ns; /* when a withdrawn proposal was noticed; INSTANT_LONG_AGO: never */
     struct clock_offset offset;       /* of its clock */
     int64_t blessed_floor_us;         /* of the epoch: fencing tokens exceed it */
     int64_t floor_us;                 /* of the blessing that does not count; FLOOR_UNKNOWN: not read yet */

@@ -106,11 +106,12 @@ struct shard {
     struct shard_predecessors predecessors;
     bool met_foreign_contender; /* a place below was ever used */
     struct foreign_contender foreign_contenders[FOREIGN_CONTENDERS_MAX];
-    int64_t token_high;  /* the largest token granted here */
-    uint32_t max_ttl_ms; /* the longest ttl: as configured, or of a resumed lease */
-    bool barred;         /* a node belongs to another fleet: none is asked */
-    uint32_t waiting;    /* leases in LEASE_WAITING */
-    int64_t trip_ns;     /* the time of an attempt, smoothed; 0: unknown */
+    int64_t token_high;      /* the largest token granted here */
+    uint32_t max_ttl_ms;     /* the longest ttl: as configured, or of a resumed lease */
+    instant_ns withdrawn_ns; /* the latest of the nodes' */
+    bool barred;             /* a node belongs to another fleet: none is asked */
+    uint32_t waiting;        /* leases in LEASE_WAITING */
+    int64_t trip_ns;         /* the time of an attempt, smoothed; 0: unknown */
     struct shard_counters counters;
 };
 

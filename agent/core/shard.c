@@ -62,7 +62,10 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     assert(config->nodes > 0 && config->nodes <= NODES_MAX);
     assert(config->requests_max > 0 && config->max_ttl_ms > 0 && memory);
 
-    *shard = (struct shard){.config = *config, .sink = *sink, .max_ttl_ms = config->max_ttl_ms};
+    *shard = (struct shard){.config = *config,
+                            .sink = *sink,
+                            .max_ttl_ms = config->max_ttl_ms,
+                            .withdrawn_ns = INSTANT_LONG_AGO};
     shard->counters.extension_margin_permille = 1000;
     random_init(&shard->random, config->seed);
     shard->attempts_max = NODE_ATTEMPTS_MAX;

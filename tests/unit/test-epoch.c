@@ -78,6 +78,64 @@ static void test_shortened(void) {
     is_int(harness.amendments[0], 2, "which stays");
 }
 
+/* Each node has its epoch, until an agent amends or the time is over. */
+static void pass_with_epochs(const struct probe epochs[3], int64_t seconds) {
+    const unsigned *amendments = harness.amendments;
+    unsigned before = amendments[0] + amendments[1] + amendments[2];
+
+    for (int64_t i = 0; i < seconds; i++) {
+        harness.now_ns += NS_PER_S;
+        shard_tick(&harness.shard, harness.now_ns);
+        if (amendments[0] + amendments[1] + amendments[2] != before)
+            return;
+        for (unsigned node = 0; node < 3; node++)
+            if (harness.shard.nodes[node].probing)
+                probed(node, epochs[node]);
+    }
+}
+
+/* An agent that needs longer leases loses a vote until it has withdrawn the proposal. */
+static void test_withdrawn(void) {
+    struct probe epochs[3];
+
+    shard_harness_begin(3);
+    for (unsigned i = 0; i < 3; i++)
+        epoch_changes(i, epochs[i] = epoch_of(2 * MINUTE_MS, 1));
+    pass_with_epochs(epochs, 130);
+    is_int(harness.amendments[0], 1, "a shorter max_ttl is proposed on one node first");
+    epochs[0] = epoch_of(2 * MINUTE_MS, 2);
+    epochs[0].proposed_ms = MINUTE_MS;
+    probed(0, epochs[0]);
+    pass_with_epochs(epochs, 12);
+    ok(harness.amendments[1] == 0 && harness.amendments[2] == 0,
+       "on the others when agents with longer leases had time to object");
+    epochs[0] = epoch_of(2 * MINUTE_MS, 3);
+    pass_with_epochs(epochs, 3500);
+    ok(harness.amendments[0] == 1 && harness.amendments[1] == 0 && harness.amendments[2] == 0,
+       "after a withdrawal no node gets a proposal for an hour");
+    pass_with_epochs(epochs, 120);
+    ok(harness.amendments[0] == 2 && harness.amended[0].proposed_ms == MINUTE_MS, "then the first one");
+
+    shard_harness_begin(3);
+    epoch_changes(0, epochs[0] = epoch_of(2 * MINUTE_MS, 1));
+    epoch_changes(0, epochs[0] = epoch_of(2 * MINUTE_MS, 3));
+    for (unsigned i = 1; i < 3; i++)
+        epochs[i] = blessed_node;
+    pass_with_epochs(epochs, 3500);
+    is_int(harness.amendments[0], 0, "also when the proposal was another agent's, and not seen here");
+
+    shard_harness_begin(3);
+    for (unsigned i = 0; i < 3; i++)
+        epoch_changes(i, epochs[i] = epoch_of(2 * MINUTE_MS, 1));
+    pass_with_epochs(epochs, 130);
+    epochs[0] = epoch_of(2 * MINUTE_MS, 2);
+    epochs[0].proposed_ms = MINUTE_MS;
+    probed(0, epochs[0]);
+    pass_with_epochs(epochs, 40);
+    ok(harness.amendments[1] == 1 && harness.amendments[2] == 0,
+       "a proposal that nobody withdraws is followed by that on the next node");
+}
+
 static void test_veto(void) {
     struct probe proposed = epoch_of(MINUTE_MS, 2);
 
@@ -195,6 +253,7 @@ int main(void) {
     test_raised();
     test_raised_in_vain();
     test_shortened();
+    test_withdrawn();
     test_veto();
     test_operator_shortens();
     test_operator_shortens_during_a_probe();
