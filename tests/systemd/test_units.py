@@ -12,6 +12,7 @@ import pages
 from machine import Machine, Node, lab
 from tap import begins, equal, main, ok, skip
 
+RELOAD_FAILED = "59e614f3cd4e38bf08be0203f08e0dd1"
 CONFIG = 'max_ttl = "10s"\ndefault_ttl = "10s"\nquarantine = no\nkeepers = 2\n'
 
 
@@ -315,6 +316,13 @@ def test_restart_under_load():
 
 
 def test_credentials():
+    host.configure(nodes, CONFIG + "max_hold = 1h\n", 'password = credential("redis")')
+    equal(host.run("systemctl", "reload", "redlockd.service")[0], 0,
+          "a reload succeeds with a credential that the service lacks")
+    lab.wait_for(lambda: "the agent keeps its configuration" in journal("MESSAGE_ID=" + RELOAD_FAILED), 10,
+                 "the log")
+    equal(json.loads(host.must("redlock", "whoami", "x", "--json"))["max_hold"], 0,
+          "and the agent keeps its configuration")
     for node in nodes:
         node.call("CONFIG", "SET", "requirepass", "let me in")
     host.write("/etc/redlockd/redis.password", "let me in\n", "600")
