@@ -112,7 +112,7 @@ bool lock_value_is_of(const char *value, size_t length, const struct lock_value_
 /* True if both values are those of one lease. */
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length);
 
-/* True if both are agents' values, and differ in their random parts at most. */
+/* True if both values, which have an agent's form, differ in their random parts at most. */
 bool lock_value_is_same_holder(const char *one, size_t one_length, const char *other, size_t other_length);
 
 /* The part of a value that people read, escaped and cut to fit: "host:agent:pid" of an agent's. A person who

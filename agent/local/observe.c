@@ -360,7 +360,8 @@ static void plan(struct observe_table *table, struct observe_name *observed, int
                     instant_max(now_ns + delay_ms * NS_PER_MS, next_query_ns(observed)));
 }
 
-/* A resumable lease that was waited for gets another value soon, with the same token. */
+/* A resumable lease that was waited for gets another value soon, with the same token. (Only agents' values
+ * have a token here.) */
 static bool is_same_lease(const struct observe_name *observed, const struct report *report, size_t length,
                           int64_t token) {
     const struct shared_string *value = observed->value;

@@ -4,6 +4,7 @@
 #include "tap.h"
 
 #define HEX "0001020304050607ff090a0b0c0d0e0f10111213"
+#define OTHER_HEX "1001020304050607ff090a0b0c0d0e0f10111213"
 
 static const uint8_t secret[SECRET_BYTES] = {0,  1,  2,  3,  4,  5,  6,  7,  255, 9,
                                              10, 11, 12, 13, 14, 15, 16, 17, 18,  19};
@@ -56,16 +57,21 @@ static void test_foreign(void) {
 
 static void test_same_lease(void) {
     static const char one[] = HEX ":web1:00c0ffee:42:1000:", other[] = HEX ":web2:00facade:7:0:data";
-    char foreign[sizeof(one)];
 
     ok(lock_value_is_same_lease(one, strlen(one), other, strlen(other)),
        "a lease that another agent resumed has the same random part");
     ok(!lock_value_is_same_lease(HEX, strlen(HEX), one, strlen(one)), "a foreign value is no such lease");
     ok(lock_value_is_same_lease("x", 1, "x", 1), "equal foreign values are the same");
-    ok(!lock_value_is_same_holder("x", 1, "x", 1), "foreign values have no holder");
-    memcpy(foreign, one, sizeof(one));
-    foreign[0] = 'x';
-    ok(!lock_value_is_same_holder(one, strlen(one), foreign, strlen(foreign)), "nor has only one of two");
+}
+
+static void test_same_holder(void) {
+    static const char one[] = HEX ":web1:00c0ffee:42:1000:data",
+                      later[] = LOCK_VALUE_FAR_FUTURE OTHER_HEX ":web1:00c0ffee:42:1000:data",
+                      other[] = OTHER_HEX ":web1:00c0ffee:43:1000:data";
+
+    ok(lock_value_is_same_holder(one, strlen(one), later, strlen(later)),
+       "one holder's values differ in their random parts");
+    ok(!lock_value_is_same_holder(one, strlen(one), other, strlen(other)), "another process's in more");
 }
 
 static void test_resumed(void) {
@@ -127,6 +133,7 @@ int main(void) {
     test_composed();
     test_foreign();
     test_same_lease();
+    test_same_holder();
     test_resumed();
     test_far_future();
     test_tail();
