@@ -16,11 +16,14 @@ static size_t lay_out(struct cooling_table *table, unsigned char *memory) {
     size_t offset = 0;
 
     void *names = memory_layout_next(memory, &offset, COOLING_NAMES_MAX * sizeof(struct cooling_name));
+    uint32_t *buckets =
+        memory_layout_next(memory, &offset, hash_table_buckets(COOLING_NAMES_MAX) * sizeof(uint32_t));
     void *due = memory_layout_next(memory, &offset, timer_queue_memory_bytes(COOLING_NAMES_MAX));
     void *texts = memory_layout_next(memory, &offset, text_bytes());
 
     if (memory) {
-        pool_init(&table->names, names, sizeof(struct cooling_name), COOLING_NAMES_MAX);
+        hash_table_init(&table->names, names, sizeof(struct cooling_name), COOLING_NAMES_MAX, buckets,
+                        &table->texts);
         timer_queue_init(&table->due, due, COOLING_NAMES_MAX);
         shared_string_pool_init(&table->texts, texts, text_bytes());
     }
@@ -41,13 +44,12 @@ void cooling_init(struct cooling_table *table, void *memory) {
 /* --- names --- */
 
 static struct cooling_name *at(const struct cooling_table *table, uint32_t index) {
-    return pool_at(&table->names, index);
+    return pool_at(&table->names.pool, index);
 }
 
 static void forget(struct cooling_table *table, uint32_t index) {
-    at(table, index)->name = shared_string_unref(&table->texts, at(table, index)->name);
     timer_queue_remove(&table->due, index);
-    pool_give(&table->names, index);
+    hash_table_remove(&table->names, index);
 }
 
 static void forget_first(struct cooling_table *table) {
@@ -55,49 +57,45 @@ static void forget_first(struct cooling_table *table) {
 }
 
 void cooling_begin(struct cooling_table *table, const struct request *request, uint64_t id) {
-    const struct shared_string *name = request->name->key.text;
+    const struct hash_table_key *name = &request->name->key;
 
     assert(request->cooldown_until_ns > 0);
-    if (table->names.taken == COOLING_NAMES_MAX) {
+    cooling_end(table, name->hash);
+    if (table->names.pool.taken == COOLING_NAMES_MAX) {
         if (timer_queue_earliest(&table->due) >= request->cooldown_until_ns)
             return;
         forget_first(table);
     }
-    struct shared_string *text = shared_string_new(&table->texts, name->bytes, name->head_length, NULL, 0);
-    if (!text)
+    struct cooling_name *cooling =
+        hash_table_add(&table->names, name->hash, name->text->bytes, name->text->head_length);
+    if (!cooling)
         return;
-    uint32_t index = pool_take(&table->names);
-    assert(index != POOL_NONE);
-    *at(table, index) = (struct cooling_name){.ttl_ms = request->terms.ttl_ms,
-                                              .id = id,
-                                              .name = text,
-                                              .name_hash = request->name->key.hash,
-                                              .until_ns = request->cooldown_until_ns,
-                                              .asked_ns = request->asked_ns,
-                                              .token = request->token,
-                                              .pid = request->pid,
-                                              .uid = request->uid};
-    timer_queue_set(&table->due, index, request->cooldown_until_ns);
+    cooling->ttl_ms = request->terms.ttl_ms;
+    cooling->id = id;
+    cooling->until_ns = request->cooldown_until_ns;
+    cooling->asked_ns = request->asked_ns;
+    cooling->token = request->token;
+    cooling->pid = request->pid;
+    cooling->uid = request->uid;
+    timer_queue_set(&table->due, pool_index(&table->names.pool, struct cooling_name, cooling),
+                    request->cooldown_until_ns);
+}
+
+void cooling_end(struct cooling_table *table, uint64_t name_hash) {
+    const struct cooling_name *cooling = hash_table_find_hash(&table->names, name_hash);
+
+    if (cooling)
+        forget(table, pool_index(&table->names.pool, struct cooling_name, cooling));
 }
 
 uint32_t cooling_count(struct cooling_table *table, instant_ns now_ns) {
     while (timer_queue_earliest(&table->due) <= now_ns)
         forget_first(table);
-    return table->names.taken;
+    return table->names.pool.taken;
 }
 
 const struct cooling_name *cooling_find(struct cooling_table *table, uint64_t name_hash, instant_ns now_ns) {
-    const struct cooling_name *found = NULL;
-
-    if (cooling_count(table, now_ns) == 0)
-        return NULL;
-    for (uint32_t i = 0; i < table->names.touched; i++) {
-        const struct cooling_name *cooling = at(table, i);
-        if (cooling->name && cooling->name_hash == name_hash &&
-            (!found || cooling->until_ns > found->until_ns))
-            found = cooling;
-    }
-    return found;
+    return cooling_count(table, now_ns) > 0 ? hash_table_find_hash(&table->names, name_hash) : NULL;
 }
 
 /* --- listing --- */
@@ -116,10 +114,10 @@ size_t cooling_list(struct cooling_table *table, const struct cooling_query *que
 
     if (cooling_count(table, query->now_ns) == 0)
         return 0;
-    for (uint32_t i = 0; i < table->names.touched; i++) {
+    for (uint32_t i = 0; i < table->names.pool.touched; i++) {
         const struct cooling_name *cooling = at(table, i);
         size_t place = n;
-        if (!cooling->name || slot_of(cooling->id) >= query->slots ||
+        if (!cooling->key.text || slot_of(cooling->id) >= query->slots ||
             (query->after != 0 && !cooling_precedes(query->after, cooling->id)) ||
             !query->wants(query->session, cooling))
             continue;

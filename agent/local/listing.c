@@ -180,8 +180,8 @@ static struct row row_of_request(const struct registry *registry, const struct r
 }
 
 static struct row row_of_cooling(const struct cooling_name *cooling) {
-    return (struct row){.name = cooling->name->bytes,
-                        .name_length = cooling->name->head_length,
+    return (struct row){.name = cooling->key.text->bytes,
+                        .name_length = cooling->key.text->head_length,
                         .state = "cooling",
                         .id = cooling->id,
                         .pid = cooling->pid,
@@ -215,7 +215,7 @@ static bool may_see(const struct session *session, int64_t uid, const char *name
 }
 
 static bool may_see_cooling(const struct session *session, const struct cooling_name *cooling) {
-    return may_see(session, cooling->uid, cooling->name->bytes, cooling->name->head_length);
+    return may_see(session, cooling->uid, cooling->key.text->bytes, cooling->key.text->head_length);
 }
 
 /* The requests behind the lease with the id `listed_after`, in the order of cooling_precedes(), as far as

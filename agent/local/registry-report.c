@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/prefetch.h"
+#include "local/cooling.h"
 #include "local/history-note.h"
 #include "local/recovery/restore.h"
 #include "local/rejection.h"
@@ -61,6 +62,8 @@ static void begin_tenure(struct registry *registry, struct request *request, con
                                               .secret = request->from_queue && registry->sink.secret &&
                                                         request->cooldown_until_ns == 0};
     request->name->token_last = report->token_last;
+    if (registry->cooling)
+        cooling_end(registry->cooling, request->name->key.hash);
 }
 
 static void granted(struct registry *registry, struct request *request, const struct report *report,

@@ -370,7 +370,7 @@ static void clear(struct sim_agent *agent) {
         memset(observers->entries.memory, 0, observers->entries.touched * observers->entries.item_bytes);
         agents_clear_through(observers->due.items, &observers->texts);
     }
-    if (cooling->names.touched > 0)
+    if (cooling->names.pool.touched > 0)
         agents_clear_through(agent->cooling_memory, &cooling->texts);
 }
 
