@@ -63,6 +63,12 @@ static void test_values(void) {
     refuses("key_format of the agent's own keys", NODE "key_format = \"redlockd:{name}\"", "2: redlockd:");
     refuses("key_format that makes such keys of names like d:epoch", NODE "key_format = \"redlock{name}\"",
             "2: redlockd:");
+    refuses("key_format whose end makes such a key of the name redlockd",
+            NODE "key_format = \"{name}:epoch\"", "2: redlockd:epoch");
+    refuses("or of a part of that name", NODE "key_format = \"{name}ckd:fences:old\"", "2: redlockd:epoch");
+    refuses("or one whose rest has any form", NODE "key_format = \"{name}:moved:x\"", "2: redlockd:epoch");
+    config_free(accepts("other ends", NODE "key_format = \"{name}:lock\"", ""));
+    config_free(accepts("and such an end with a beginning", NODE "key_format = \"x{name}:epoch\"", ""));
     refuses("key_format too long",
             NODE "key_format = \"0123456789012345678901234567890123456789012345678901234567890123x{name}\"",
             "2: at most 64 bytes");

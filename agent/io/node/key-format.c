@@ -5,10 +5,26 @@
 
 #include "base/bytes.h"
 
+/* How io/node/key-names.h's keys begin, and all that may follow. */
+static const char own[] = "redlockd:";
+static const char *const rests[] = {"epoch", "fence", "quarantine", "marks", "nodes", "moved:", "rights"};
+
 static_assert(KEY_AFFIX_BYTES_MAX == 64, "as the message says");
 
+/* True if a name that is a part of "redlockd:", such as "redlockd", becomes one of the agent's own keys. (No
+ * name begins with the whole: argument_name_fault().) */
+static bool completes_own_key(const char *suffix) {
+    for (const char *end = own + 1; *end; end++) {
+        if (strncmp(suffix, end, strlen(end)) != 0)
+            continue;
+        for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++)
+            if (strncmp(suffix + strlen(end), rests[i], strlen(rests[i])) == 0)
+                return true;
+    }
+    return false;
+}
+
 const char *key_format_read(const char *text, size_t *ret_prefix_length, const char **ret_suffix) {
-    static const char own[] = "redlockd:";
     const char *name = strstr(text, "{name}"), *suffix = name ? name + strlen("{name}") : NULL;
 
     if (!name || strstr(suffix, "{name}"))
@@ -18,6 +34,9 @@ const char *key_format_read(const char *text, size_t *ret_prefix_length, const c
     size_t length = (size_t) (name - text);
     if (length > 0 && strncmp(text, own, length < strlen(own) ? length : strlen(own)) == 0)
         return "another prefix: keys that begin with \"redlockd:\" are the agent's own";
+    if (length == 0 && completes_own_key(suffix))
+        return "another end: with it a name could become one of the agent's own keys, such as "
+               "\"redlockd:epoch\"";
     *ret_prefix_length = length;
     *ret_suffix = suffix;
     return NULL;

@@ -1,4 +1,5 @@
-/* The agents' own keys and channels on the nodes. None of them is a name that can be leased. */
+/* The agents' own keys and channels on the nodes. None of them is a name that can be leased:
+ * io/node/key-format.c has how they begin. */
 #pragma once
 
 #define EPOCH_KEY "redlockd:epoch" /* see io/node/epoch.h */
