@@ -14,13 +14,6 @@ static inline bool bytes_begin_with(const void *bytes, size_t length, const void
     return length >= prefix_length && (prefix_length == 0 || memcmp(bytes, prefix, prefix_length) == 0);
 }
 
-static inline bool bytes_contain(const char *bytes, size_t length, const char *part, size_t part_length) {
-    for (size_t at = 0; at + part_length <= length; at++)
-        if (bytes_begin_with(bytes + at, length - at, part, part_length))
-            return true;
-    return false;
-}
-
 /* Copies them as text: every byte that is no printable ASCII character, space and backslash included,
  * becomes \xNN. Stops when the buffer is full, and always writes a terminating zero. Returns the text's
  * length. */

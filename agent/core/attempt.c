@@ -20,6 +20,12 @@ enum {
 
 /* --- failure --- */
 
+/* A node has the value of a lease of this agent. */
+static bool met_own(const struct shard *shard, const struct lease *lease) {
+    return lease->seen && !lease->seen_type &&
+           lock_value_has_identity(lease->seen->bytes, lease->seen->head_length, &shard->config.identity);
+}
+
 /* Reports why the attempt failed, and that the request is over unless it `goes_on`. */
 static void report_failed(struct shard *shard, struct lease *lease, bool timed_out, bool goes_on) {
     bool busy = lease->failure == 1 + FAILURE_BUSY;
@@ -32,7 +38,8 @@ static void report_failed(struct shard *shard, struct lease *lease, bool timed_o
                                          .failure = busy ? FAILURE_BUSY : FAILURE_NO_QUORUM,
                                          .trace = lease_table_trace(shard, lease),
                                          .text = text,
-                                         .text_length = (uint16_t) length});
+                                         .text_length = (uint16_t) length,
+                                         .own = busy && met_own(shard, lease)});
     lease->reported_failure = lease->failure;
 }
 

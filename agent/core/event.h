@@ -109,6 +109,7 @@ struct report {
     bool changing;     /* LEADER: undecided; or the values of one lease or agent may have one together */
     unsigned node;
     uint16_t text_length;
+    bool own; /* failed, contended: the holder that the nodes show is this agent */
     uint64_t request;
     instant_ns deadline_ns;
     instant_ns cooldown_until_ns; /* granted: the keys live until then at least; 0: no cooldown */

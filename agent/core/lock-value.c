@@ -116,6 +116,13 @@ bool lock_value_is_of(const char *value, size_t length, const struct lock_value_
            hex_read(value, SECRET_BYTES, ret_secret);
 }
 
+bool lock_value_has_identity(const char *value, size_t length, const struct lock_value_identity *identity) {
+    value = lock_value_skip_time(value, &length);
+    return identity->length > 0 && data_colon(value, length) != 0 &&
+           bytes_begin_with(value + LOCK_VALUE_HEX_BYTES, length - LOCK_VALUE_HEX_BYTES, identity->bytes,
+                            identity->length);
+}
+
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length) {
     if (lock_value_is_agents(one, one_length) && lock_value_is_agents(other, other_length))
         return secret_equal(lock_value_skip_time(one, &one_length),

@@ -109,6 +109,9 @@ bool lock_value_is_agents(const char *value, size_t length);
 bool lock_value_is_of(const char *value, size_t length, const struct lock_value_identity *identity,
                       uint8_t ret_secret[SECRET_BYTES]);
 
+/* True if the agent with this identity has set the value. */
+bool lock_value_has_identity(const char *value, size_t length, const struct lock_value_identity *identity);
+
 /* True if both values are those of one lease. */
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length);
 

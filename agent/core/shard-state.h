@@ -26,6 +26,7 @@ struct shard_config {
     uint32_t fence_skew_ms;        /* how far a token may be from a node's clock */
     bool quarantine;               /* nodes that lost their memory wait before they vote */
     uint64_t seed;                 /* for delays and jitter */
+    struct lock_value_identity identity; /* of this agent */
 };
 
 struct shard_sink {

@@ -1,7 +1,6 @@
 #include "local/leader.h"
 
 #include "base/bytes.h"
-#include "base/secret.h"
 #include "core/lock-value.h"
 #include "local/call.h"
 #include "local/rejection.h"
@@ -88,14 +87,9 @@ static int64_t ceil_ms(int64_t ns) {
 static struct own_lease own_lease_of(struct front_state *front, const struct leader_key *key,
                                      uint64_t name_hash, instant_ns now_ns) {
     struct lock_value_identity identity = {0};
-    uint8_t secret[SECRET_BYTES];
-    size_t length = key->length;
-    const char *value = lock_value_skip_time(key->value, &length);
 
     lock_value_identify(&identity, front->identity.host, front->identity.agent);
-    bool is_own = !key->foreign_type && lock_value_is_of(value, length, &identity, secret);
-    secret_clear(secret, sizeof(secret));
-    if (!is_own)
+    if (key->foreign_type || !lock_value_has_identity(key->value, key->length, &identity))
         return (struct own_lease){0};
     const struct request *holder = registry_holder(&front->registry, name_hash);
     if (holder && holder->session && !holder->resume && holder->tenure.acquired_ns > 0)

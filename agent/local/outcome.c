@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/secret.h"
-#include "core/lock-value.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/rejection.h"
 #include "local/reply.h"
@@ -68,24 +66,11 @@ static void deliver_granted(const struct request *request, const struct request_
     reply_send(session, &writer);
 }
 
-/* The sentence, or what follows the time in it, says that a process of this agent is the holder
- * (error_text_busy()). */
-static bool names_own_holder(const struct front_state *front, const struct request_outcome *outcome) {
-    struct lock_value_identity identity = {0};
-    char own[sizeof("held by ") + IDENTITY_BYTES_MAX];
-
-    lock_value_identify(&identity, front->identity.host, front->identity.agent);
-    size_t length = (size_t) snprintf(own, sizeof(own), "held by %s", identity.bytes + 1);
-    return bytes_contain(outcome->text, outcome->text_length, own, length);
-}
-
 /* NULL: the name does not cool; or its keys were lost or deleted, and it has another holder. */
-static const struct cooling_name *cooling_of(const struct request *request,
-                                             const struct request_outcome *outcome, instant_ns now_ns) {
+static const struct cooling_name *cooling_of(const struct request *request, instant_ns now_ns) {
     struct cooling_table *table = &request->session->front->cooling;
 
-    if (cooling_count(table, now_ns) == 0 || request_is_resume(request) ||
-        wait_queue_holder(request->name) || !names_own_holder(request->session->front, outcome))
+    if (request_is_resume(request) || wait_queue_holder(request->name) || !request->name->seen_own)
         return NULL;
     return cooling_find(table, request->name->key.hash, now_ns);
 }
@@ -104,7 +89,7 @@ static bool may_see_holder(const struct request *request, const struct cooling_n
 static void put_reason(const struct request *request, const struct request_outcome *outcome,
                        instant_ns now_ns, char text[REJECTION_TEXT_BYTES]) {
     bool names_holder = rejection_names_holder(outcome->error);
-    const struct cooling_name *cooling = names_holder ? cooling_of(request, outcome, now_ns) : NULL;
+    const struct cooling_name *cooling = names_holder ? cooling_of(request, now_ns) : NULL;
 
     if (names_holder && !may_see_holder(request, cooling))
         rejection_text_hidden(request, now_ns, text);

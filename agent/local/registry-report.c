@@ -161,6 +161,7 @@ static void note_result(struct registry *registry, struct name_table_entry *name
     shared_string_unref(&registry->texts, name->seen);
     name->seen = shared_string_new(&registry->texts, report->text, report->text_length, NULL, 0);
     name->seen_failure = (uint8_t) (1 + report->failure);
+    name->seen_own = report->own;
     name->seen_ns = now_ns;
 }
 
@@ -204,12 +205,14 @@ static void failed(struct registry *registry, struct request *request, const str
         wait_queue_wait_on(registry, request, now_ns);
         return;
     }
-    request_deliver(registry, request, &failure, now_ns);
-
     /* The attempt also answers the requests behind it that do not wait. */
-    if (!request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM)) {
-        assert(request->try_once);
+    bool answers_others =
+        !request->resume && (report->failure == FAILURE_BUSY || report->failure == FAILURE_NO_QUORUM);
+    if (answers_others)
         note_result(registry, request->name, report, now_ns);
+    request_deliver(registry, request, &failure, now_ns);
+    if (answers_others) {
+        assert(request->try_once);
         wait_queue_reject_overdue(registry, request->name, now_ns);
     }
     wait_queue_leave(registry, request);

@@ -397,7 +397,7 @@ void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node) {
 /* --- life --- */
 
 static struct shard_config shard_config_of(const struct sim_agent *agent) {
-    return (struct shard_config){
+    struct shard_config config = {
         .nodes = agent->n_nodes,
         .requests_max = SIM_REQUESTS_MAX,
         .node_names = node_names,
@@ -406,6 +406,9 @@ static struct shard_config shard_config_of(const struct sim_agent *agent) {
         .fence_skew_ms = agent->fence_skew_ms,
         .seed = random_next(&sim_random),
     };
+
+    lock_value_identify(&config.identity, agent->front.identity.host, agent->id);
+    return config;
 }
 
 void *agents_map(size_t bytes) {

@@ -107,7 +107,7 @@ void node_joins(unsigned node) {
 
 void shard_harness_begin(unsigned nodes) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
-    const struct shard_config config = {
+    struct shard_config config = {
         .nodes = nodes,
         .requests_max = 16,
         .node_names = names,
@@ -126,6 +126,7 @@ void shard_harness_begin(unsigned nodes) {
         .listen = on_listen,
     };
 
+    lock_value_identify(&config.identity, "web1", "00c0ffee");
     if (harness.memory)
         (void) munmap(harness.memory, harness.memory_bytes);
     memset(&harness, 0, sizeof(harness));

@@ -113,7 +113,17 @@ static void test_busy(void) {
     is_int(last_report(REPORT_FAILED)->failure, FAILURE_BUSY, "a name with another's value is busy");
     is_string(harness.texts[0], "held by web1:00c0ffee:4321, 8123 ms left",
               "with the holder and the longest time left");
+    ok(last_report(REPORT_FAILED)->own, "the front learns that the holder is this agent");
     is_int(last_sent(OPERATION_RELEASE)->nodes, 0x18, "nodes with another's value are owed no release");
+
+    shard_harness_begin(1);
+    contend(1, false);
+    const struct vote alike = {
+        .kind = VOTE_FOREIGN, .text = "web1:00c0ffee:42", .text_length = 16, .ttl_left_ms = -1};
+    vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &alike);
+    is_string(harness.texts[0], "held by web1:00c0ffee:42, without an expiry",
+              "a foreign value may look alike");
+    ok(!last_report(REPORT_FAILED)->own, "and is not this agent's");
 
     shard_harness_begin(1);
     contend(1, false);

@@ -224,11 +224,12 @@ static void test_leader(void) {
 }
 
 /* The keeper's answer to the last attempt. */
-static void meet(enum report_kind kind, const char *text) {
+static void meet(enum report_kind kind, const char *text, bool own) {
     registry_report(&harness.front.registry,
                     &(struct report){.kind = kind,
                                      .request = last_command()->request,
                                      .failure = FAILURE_BUSY,
+                                     .own = own,
                                      .text = text,
                                      .text_length = (uint16_t) strlen(text)},
                     harness.now_ns);
@@ -244,11 +245,11 @@ static void test_rejected(void) {
     end(hold_cooling(0, "ACQUIRE job COOLDOWN 5000"));
     harness.now_ns += 1500 * NS_PER_MS;
     ask(1, "ACQUIRE job");
-    meet(REPORT_FAILED, ours);
+    meet(REPORT_FAILED, ours, true);
     (void) snprintf(text, sizeof(text), "-BUSY %s3500 ms more\r\n", cools);
     is_string(got(1), text, "BUSY: the name cools, and how long");
     ask(2, "ACQUIRE job WAIT 1000");
-    meet(REPORT_CONTENDED, ours);
+    meet(REPORT_CONTENDED, ours, true);
     ask(3, "ACQUIRE job");
     is_string(got(3), text, "also behind a request that waits");
     harness.now_ns += 1000 * NS_PER_MS;
@@ -257,20 +258,23 @@ static void test_rejected(void) {
     is_string(got(2), text, "TIMEOUT likewise");
     report(last_command()->request, REPORT_RELEASED);
     ask(1, "ACQUIRE job");
-    meet(REPORT_FAILED, others);
+    meet(REPORT_FAILED, others, false);
     ok(begins(1, "-BUSY held by web2:"), "a holder that has the name although it cools is shown");
+    ask(1, "ACQUIRE job");
+    meet(REPORT_FAILED, ours, false);
+    ok(begins(1, "-BUSY held by web1:"), "also a foreign value that looks like this agent's");
 
     harness.front.policy.terms.may = POLICY_MAY(POLICY_ACQUIRE);
     harness.sessions[2].uid = harness.sessions[0].uid + 1;
     ask(2, "ACQUIRE job");
-    meet(REPORT_FAILED, ours);
+    meet(REPORT_FAILED, ours, true);
     ok(begins(2, "-BUSY held; the right"), "without the right 'leader' it is hidden");
     ask(1, "ACQUIRE job");
-    meet(REPORT_FAILED, ours);
+    meet(REPORT_FAILED, ours, true);
     ok(begins(1, "-BUSY the name cools: "), "but for the last holder's user");
     harness.now_ns += 2500 * NS_PER_MS;
     ask(1, "ACQUIRE job");
-    meet(REPORT_FAILED, ours);
+    meet(REPORT_FAILED, ours, true);
     ok(begins(1, "-BUSY held"), "when it is over, the keys count");
 }
 

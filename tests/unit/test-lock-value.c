@@ -74,6 +74,21 @@ static void test_same_holder(void) {
     ok(!lock_value_is_same_holder(one, strlen(one), other, strlen(other)), "another process's in more");
 }
 
+static void test_identity(void) {
+    static const char own[] = HEX ":web1:00c0ffee:42:1000:",
+                      far[] = LOCK_VALUE_FAR_FUTURE HEX ":web1:00c0ffee:42:1000:",
+                      other[] = HEX ":web1:00c0ffef:42:1000:", part[] = HEX ":web1:00c0ffee:42";
+    struct lock_value_identity identity, none = {.length = 0};
+
+    lock_value_identify(&identity, "web1", "00c0ffee");
+    ok(lock_value_has_identity(own, strlen(own), &identity) &&
+           lock_value_has_identity(far, strlen(far), &identity),
+       "a value of this agent");
+    ok(!lock_value_has_identity(other, strlen(other), &identity), "one of another agent");
+    ok(!lock_value_has_identity(part, strlen(part), &identity), "one that is no agent's");
+    ok(!lock_value_has_identity(own, strlen(own), &none), "without an identity none is");
+}
+
 static void test_resumed(void) {
     static const char before[] = HEX ":web1:00c0ffee:42:1000:";
     struct lock_value_identity identity;
@@ -134,6 +149,7 @@ int main(void) {
     test_foreign();
     test_same_lease();
     test_same_holder();
+    test_identity();
     test_resumed();
     test_far_future();
     test_tail();

@@ -472,7 +472,7 @@ static int reserve_memory(struct keeper *keeper) {
 
     for (unsigned i = 0; i < config->n_nodes; i++)
         keeper->node_names[i] = config->nodes[i].name;
-    const struct shard_config shard_config = {
+    struct shard_config shard_config = {
         .nodes = config->n_nodes,
         .requests_max = keeper->config.requests_max,
         .node_names = keeper->node_names,
@@ -481,6 +481,7 @@ static int reserve_memory(struct keeper *keeper) {
         .fence_skew_ms = (uint32_t) config->fence_skew_ms,
         .seed = keeper->config.seed,
     };
+    lock_value_identify(&shard_config.identity, config->host, keeper->config.agent_id);
     keeper->memory_bytes = shard_memory_bytes(&shard_config);
     keeper->memory = loop_reserve(keeper->memory_bytes);
     if (!keeper->memory)
