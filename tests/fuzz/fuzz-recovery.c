@@ -186,6 +186,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         return 0;
     memset(order, 0, sizeof(order));
     (void) recovery_run(&harness.front, &past, harness.now_ns);
+    for (unsigned i = 0; i < 3; i++)
+        recovery_end_left_out(&harness.sessions[i]);
     restore_start(&harness.front.registry, harness.now_ns);
     check_restored();
     answer_resumes(&input);

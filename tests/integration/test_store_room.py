@@ -462,6 +462,31 @@ def test_shorter_max_ttl():
     agent.replace()
 
 
+def test_left_out():
+    """A RESUME that waits for a majority, and that the next process may not go on with."""
+    client = agent.client(3)
+    grant = client.acquire("resumed", "TTL", 8000, "RESUMABLE")
+    equal(client.call("RELEASE", grant["id"]), 1, "the lease is released")
+    for node in nodes[:2]:
+        node.stop()
+    waits = client.call("RESUME", "resumed", grant["secret"], "WAIT", 8000, "ASYNC")
+    agent.wait_stored(client)
+    agent.write_config('default_ttl = "6s"\nmax_ttl = "6s"\nnode_timeout = "2900ms"\n')
+    agent.replace()
+    push = client.push("failed")
+    equal(push[1:], [waits[1], "NOQUORUM the restarted agent does not continue the request"],
+          "it fails at the restart")
+    agent.wait_stored(client)
+    agent.replace()
+    ok(quiet(client), "and only once")
+    for node in nodes[:2]:
+        node.cont()
+    client.close()
+    agent.write_config(CONFIG)
+    agent.replace()
+    agent.wait_voting(3)
+
+
 def test_other_key_format():
     """Under another key_format the nodes show no key of a lease, which its client may consider valid."""
     client, other = agent.client(3), agent.client(3)
@@ -540,4 +565,4 @@ main(test_not_stored, test_not_stored_within_limit, test_not_stored_beyond_max_l
      test_store_is_tidy, test_full_store, test_long_names, test_no_room, test_socket_name,
      test_name_in_use, test_busy_manager, test_many, test_high_slots, test_few_descriptors,
      test_fewer_leases, test_shorter_max_ttl, test_waits_under_smaller_limits,
-     test_other_key_format, test_without_manager)
+     test_left_out, test_other_key_format, test_without_manager)

@@ -11,6 +11,7 @@
 #include "resp.h"
 #include "local/command.h"
 #include "local/disconnect.h"
+#include "local/recovery/recovery.h"
 
 enum { LOG_ROOM_BYTES_MIN = 256 };
 
@@ -301,4 +302,5 @@ void client_session_restored(struct client_session *of) {
     if (of->session.requester.page)
         deadline_page_clean(of->session.requester.page);
     ledger_sent(client_session_ledger(of), client_session_slot(of), &state);
+    recovery_end_left_out(&of->session);
 }

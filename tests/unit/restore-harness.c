@@ -118,8 +118,11 @@ void replace(void) {
     slots = recovery_slots(&past.reader);
     result = recovery_run(&harness.front, &past, harness.now_ns);
     restore_start(&harness.front.registry, harness.now_ns);
-    for (unsigned i = 0; i < LISTENERS; i++)
+    for (unsigned i = 0; i < LISTENERS; i++) {
         flush(i);
+        if (session_here(NULL, session_id(i)))
+            recovery_end_left_out(&harness.sessions[i]);
+    }
 }
 
 void serve(void) {

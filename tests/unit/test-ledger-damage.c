@@ -121,6 +121,8 @@ static unsigned live_on(const struct ledger_reader *reader, unsigned luck) {
     begin_service();
     memset(order, 0, sizeof(order));
     unsigned held = recovery_run(&harness.front, &past, harness.now_ns).held;
+    for (unsigned i = 0; i < 3; i++)
+        recovery_end_left_out(&harness.sessions[i]);
     restore_start(&harness.front.registry, harness.now_ns);
     for (uint32_t slot = 0; (request = registry_next(registry, &slot)); luck = luck * 5 + 1)
         report(registry_id(registry, request), luck & 4 ? REPORT_GRANTED : REPORT_FAILED);

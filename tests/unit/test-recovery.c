@@ -393,6 +393,11 @@ static void test_smaller_limits(void) {
        "rule 8: its keys may be deleted only after its deadline");
     ask_id(1, "CHECK", third);
     is_string(got(1), ":0\r\n", "CHECK of a lease that was left out is 0");
+    finds.requests_max = REQUESTS;
+    replace();
+    ok(has(1, "lost"), "rule 13: a lost that was not sent comes again, although there is a place now");
+    ask_id(1, "CHECK", third);
+    is_string(got(1), ":0\r\n", "and the lease stays ended");
 
     restore_harness_begin();
     finds.requests_max = 2;
@@ -404,6 +409,13 @@ static void test_smaller_limits(void) {
     ok(has(1, "failed") && has(1, "NOQUORUM the restarted agent does not continue the request"),
        "rule 15: a waiting request without a place fails");
     is_string(got(2), "", "one that is read again does not");
+    finds.requests_max = REQUESTS;
+    replace();
+    ok(has(1, "failed") && !has(1, "lost"),
+       "rule 15: again at the process after the next one, if that did not send it");
+    flush(1);
+    replace();
+    is_string(got(1), "", "and no longer when it is sent");
 
     restore_harness_begin();
     finds.requests_max = 2;

@@ -12,6 +12,7 @@
 #include "io/client/peer-cred.h"
 #include "io/client/socket-queue.h"
 #include "io/loop/clock.h"
+#include "local/recovery/recovery.h"
 
 static void restore_state(struct conn *conn, const struct ledger_reader_session_view *view) {
     struct ledger *ledger = conn->table->local->registry.ledger;
@@ -104,6 +105,7 @@ static void finish(struct session *session, void *userdata) {
     if (session->requester.page)
         deadline_page_clean(session->requester.page);
     ledger_sent(conn->table->local->registry.ledger, conn->slot, &state);
+    recovery_end_left_out(session);
 }
 
 void conn_adopt_finish(struct conn_table *table) {

@@ -345,6 +345,10 @@ uint32_t ledger_add(struct ledger *ledger, uint32_t slot, const struct ledger_en
     return index + 1;
 }
 
+uint32_t ledger_first(const struct ledger *ledger, uint32_t slot) {
+    return session_at(ledger, slot)->first;
+}
+
 void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry) {
     struct ledger_entry *at = ledger_at(ledger, entry);
 

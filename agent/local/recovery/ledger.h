@@ -49,6 +49,7 @@ enum ledger_kind { LEDGER_FREE, LEDGER_WAITING, LEDGER_HELD, LEDGER_OBSERVED };
 enum {
     LEDGER_HANDED_OFF = 1, /* the client has released the lease, and another session has the keys */
     LEDGER_RELEASED = 2,   /* the client has released the lease, or withdrawn the request */
+    LEDGER_LEFT_OUT = 4,   /* not restored: the client gets `lost` or `failed` */
 };
 
 /* A lease, a waiting request, or an observed name. */
@@ -69,7 +70,7 @@ struct ledger_entry {
         secret[SECRET_BYTES]; /* held: the random part in its client's grant. Waiting: the one to resume */
     uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since the acquisition */
-    uint8_t ending;                 /* LEDGER_HANDED_OFF, LEDGER_RELEASED: without an answer yet */
+    uint8_t ending;                 /* LEDGER_HANDED_OFF, …: without an answer yet */
     uint8_t read;                   /* held: its client has read the grant */
     uint8_t moved;                  /* held: its keys are of a former process's key_format */
     uint64_t request;               /* id */
@@ -215,6 +216,9 @@ uint32_t ledger_add(struct ledger *ledger, uint32_t slot, const struct ledger_en
 static inline struct ledger_entry *ledger_at(const struct ledger *ledger, uint32_t entry) {
     return pool_at(&ledger->entries, entry - 1);
 }
+
+/* The session's newest entry, 0: none. Others follow by their `next`. */
+uint32_t ledger_first(const struct ledger *ledger, uint32_t slot);
 
 /* The next flush reports that a waiting entry is held. The caller has filled in the lease. */
 void ledger_granted(struct ledger *ledger, uint32_t slot, uint32_t entry);

@@ -160,6 +160,34 @@ uint32_t recovery_slots(const struct ledger_reader *reader) {
     return slots < REQUESTS_MAX ? slots : REQUESTS_MAX;
 }
 
+static uint32_t slot_of(const struct session *session) {
+    return (uint32_t) (session->id & LEDGER_SLOT_MASK);
+}
+
+/* The new ledger has the entry until the client has its outcome. False: it has no room. */
+static bool note_left_out(const struct session *session, const struct ledger_reader_entry_view *view) {
+    struct ledger *ledger = session->front->registry.ledger;
+    struct ledger_entry entry = view->entry;
+
+    entry.ending = LEDGER_LEFT_OUT;
+    return ledger && ledger_add(ledger, slot_of(session), &entry, view->name, view->name_length, view->tail,
+                                view->tail_length) != 0;
+}
+
+void recovery_end_left_out(struct session *session) {
+    struct ledger *ledger = session->front->registry.ledger;
+    uint32_t next;
+
+    for (uint32_t at = ledger ? ledger_first(ledger, slot_of(session)) : 0; at != 0; at = next) {
+        const struct ledger_entry *entry = ledger_at(ledger, at);
+        next = entry->next;
+        if (!(entry->ending & LEDGER_LEFT_OUT))
+            continue;
+        outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
+        ledger_end(ledger, slot_of(session), at);
+    }
+}
+
 /* The entry is not restored. A client may consider its lease valid, or wait for its request. (A client that
  * has released its lease gets the reply, and one that does not know of its request asks again.) */
 static void leave_out(const struct recovery_past *past, const struct ledger_reader_entry_view *view,
@@ -171,10 +199,11 @@ static void leave_out(const struct recovery_past *past, const struct ledger_read
     if (entry->granted != 0)
         result->lost_until_ns =
             instant_max(result->lost_until_ns, instant_min(entry->deadline_ns, longest_ns));
-    if (!session || entry->kind == LEDGER_FREE || entry->ending != 0)
+    if (!session || entry->kind == LEDGER_FREE || (entry->ending & ~LEDGER_LEFT_OUT) != 0)
         return;
-    outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
     result->left_out++;
+    if (!note_left_out(session, view))
+        outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
 }
 
 /* Restored or not, its keys stay until its cooldown ends; those of a grant that surely no client knows do
@@ -226,7 +255,7 @@ static void sort(struct front_state *front, const struct recovery_past *past, in
         }
         uint64_t slot = view.entry.request & (REQUESTS_MAX - 1);
         if (slot >= front->registry.requests_max || !is_sound(&view, now_ns) ||
-            would_shorten(front, &view.entry)) {
+            (view.entry.ending & LEDGER_LEFT_OUT) || would_shorten(front, &view.entry)) {
             leave_out(past, &view, now_ns, result);
             continue;
         }

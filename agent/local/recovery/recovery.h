@@ -34,6 +34,11 @@ uint32_t recovery_slots(const struct ledger_reader *reader);
 
 /* Restores the leases, requests and observations of restored sessions, and lingering leases. The registry
  * must be empty. The session of a lease or request that finds no place, or whose entry is damaged, gets
- * `lost` or `failed`. The caller publishes the new ledger, then starts the requests with restore_start(). */
+ * `lost` or `failed`, see recovery_end_left_out(). The caller publishes the new ledger, then starts the
+ * requests with restore_start(). */
 struct recovery_result recovery_run(struct front_state *front, const struct recovery_past *past,
                                     instant_ns now_ns);
+
+/* Pushes these outcomes, when the ledger of the new process has the session's state: until they are sent, a
+ * further process leaves the entries out again. */
+void recovery_end_left_out(struct session *session);
