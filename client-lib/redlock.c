@@ -83,8 +83,7 @@ static int acquire(struct redlock *connection, const char *name, const struct re
     return REDLOCK_OK;
 }
 
-/* If the connection breaks, as when the agent is restarted, the request is sent once more on the next one.
- */
+/* If the connection breaks, as by the agent's restart, the request is sent once more on the next one. */
 static int acquire_at_once(struct redlock *connection, const char *name,
                            const struct redlock_options *options, int64_t until_ns,
                            struct redlock_lease **ret) {
@@ -98,7 +97,15 @@ static int acquire_at_once(struct redlock *connection, const char *name,
     return error;
 }
 
-/* The client keeps a request that may wait, for the next agent. */
+/* The client keeps the request for the next agent. One may be there, and the wait may be over before the
+ * next attempt to connect is due: so that is made now. */
+static int acquire_waiting(struct redlock *connection, const char *name,
+                           const struct redlock_options *options, int64_t until_ns,
+                           struct redlock_lease **ret) {
+    connection->retry_ns = client_earlier_ns(connection->retry_ns, connection_now_ns());
+    return acquire(connection, name, options, until_ns, ret);
+}
+
 static int begin_and_acquire(struct redlock *connection, const char *name,
                              const struct redlock_options *given, struct redlock_lease **ret) {
     int64_t until_ns = connection_answer_until_ns(connection);
@@ -107,7 +114,7 @@ static int begin_and_acquire(struct redlock *connection, const char *name,
     int error = begin(connection, name, given, &options);
     if (error != REDLOCK_OK)
         return error;
-    error = options.wait_ms != 0 ? acquire(connection, name, &options, until_ns, ret)
+    error = options.wait_ms != 0 ? acquire_waiting(connection, name, &options, until_ns, ret)
                                  : acquire_at_once(connection, name, &options, until_ns, ret);
     return error == REDLOCK_AGENT_AWAY ? connection_failed(connection, error) : error;
 }

@@ -350,6 +350,22 @@ static void test_late_request(bool async, int64_t wait_ms, int64_t ends_ms, enum
     end();
 }
 
+/* The agent has returned, and the next attempt to connect would come after the end of a short wait. */
+static void test_short_wait(void) {
+    struct redlock_options options = REDLOCK_OPTIONS_INIT;
+    struct redlock_lease *lease = NULL;
+
+    options.wait_ms = 1;
+    scripted_start();
+    connection = connect_scripted();
+    (void) acquire(connection);
+    scripted_die();
+    ok(!leader_is_known(), "the attempts become rare");
+    scripted_again();
+    is(redlock_acquire(connection, "y", &options, &lease), REDLOCK_OK);
+    end();
+}
+
 /* An event loop; the agent returns before or after the end of the request's time. */
 static void test_return_in_wait(bool is_late) {
     struct redlock_options options = REDLOCK_OPTIONS_INIT;
@@ -540,6 +556,7 @@ int main(void) {
         test_late_request(async, -1, TIMEOUT_MS, REDLOCK_AGENT_AWAY);
     }
     test_return_in_acquire();
+    test_short_wait();
     test_return_in_wait(false);
     test_return_in_wait(true);
     test_risk_in_call();
