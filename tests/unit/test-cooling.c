@@ -285,11 +285,13 @@ static void test_rejected_resume(void) {
 
     begin(8);
     end(hold_cooling(0, "ACQUIRE job COOLDOWN 5000"));
+    ask(2, "ACQUIRE job WAIT 5000");
+    meet(REPORT_CONTENDED, ours, true); /* the name keeps the result of this attempt */
     text[resume_token_write(&token, text)] = '\0';
     (void) snprintf(line, sizeof(line), "RESUME job %s", text);
     ask(1, line);
     assert(last_command()->kind == COMMAND_RESUME);
-    meet(REPORT_FAILED, ours);
+    meet(REPORT_FAILED, ours, true);
     is_string(got(1), "-BUSY held by web1:00c0ffee:100, 9000 ms left\r\n",
               "a RESUME wants a lease, not the name: it gets the nodes' answer");
 }
