@@ -43,6 +43,7 @@ def turn(world, settings, kind, number):
     result = holder.end()
     if others:
         lab.end_process(others)
+    lab.wait_for(lambda: world.agents[0].status()["leases"] == 0, what="the end of the flood's leases")
     if result["lost"]:
         raise RuntimeError("%d leases were lost beside %s" % (result["lost"], kind))
     return measured, result["least_validity_percent"]
