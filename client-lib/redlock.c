@@ -209,12 +209,15 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
                         int64_t until_ns) {
     struct redlock *connection = lease->connection;
     struct client_reply reply = {0};
+    bool was_over = lease->state == LEASE_OVER;
 
     int error = connection_run_until(connection, &lease->resuming, false, until_ns);
     if (error == REDLOCK_OK && lease->state == LEASE_ASKED)
         error = read_id(lease, kind, until_ns);
     if (error != REDLOCK_OK)
         return error;
+    if (lease->state == LEASE_OVER && !was_over && kind == KIND_RELEASE && connection->client.gone)
+        return REDLOCK_AGENT_AWAY; /* it was held until its deadline */
     if (lease->id == 0 || lease->state == LEASE_OVER)
         return 0;
     error = client_request_id(&connection->client, kind, word, lease, &reply, connection_now_ns());
