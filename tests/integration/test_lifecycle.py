@@ -397,6 +397,7 @@ def test_dev():
 def test_dev_without_terminal():
     socket_path = lab.path("dev.sock")
     command = [lab.REDLOCKD, "--dev=1", "--socket", socket_path]
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup, too
     process = lab.spawn(command, stderr=subprocess.DEVNULL)
     lab.wait_for(lambda: answers(socket_path), what="the agent")
     child = int(open("/proc/%d/task/%d/children" % (process.pid, process.pid)).read())
