@@ -187,13 +187,19 @@ static node_set freed_by_holder(const struct lease *lease) {
     return lease->freed & (node_set) ~(lease->round.yes | lease->round.asked);
 }
 
-/* True if a majority is free; or if the name may have become free before the subscriptions began. */
+/* True if a majority is free; or if the name may have become free before the subscriptions began: there, or
+ * there and where it is free. */
 static bool is_due_now(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    node_set free = lease->freed | lease->round.yes;
+
     if (!met_holder(lease))
         return false;
-    return (shard_is_majority(shard, lease->freed | lease->round.yes) &&
-            !leaves_pause(shard, lease, now_ns)) ||
-           (shard_is_majority(shard, lease->listening) && !shard_is_majority(shard, lease->covered));
+    if (shard_is_majority(shard, lease->listening)) {
+        if (!shard_is_majority(shard, lease->covered))
+            return true;
+        free |= lease->listening & (node_set) ~lease->covered;
+    }
+    return shard_is_majority(shard, free) && !leaves_pause(shard, lease, now_ns);
 }
 
 /* After messages that are no majority, or that start no attempt. */
@@ -248,7 +254,9 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
 }
 
 void retry_answered_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
-    if (met_holder(lease))
+    if (is_due_now(shard, lease, now_ns))
+        retry_by(shard, lease, now_ns);
+    else if (met_holder(lease))
         bring_forward(shard, lease, freed_by_holder(lease) & (node_set) ~node_set_of(node), now_ns);
 }
 

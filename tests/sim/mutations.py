@@ -282,7 +282,8 @@ MUTATIONS = [
      "        attempt_begin(shard, lease, now_ns);\n        lease->round.yes |= freed;\n"
      "        lease->round.asked &= (node_set) ~freed;\n    }\n"),
     ("no attempt after the subscriptions are confirmed", "agent/core/retry.c",
-     "(shard_is_majority(shard, lease->listening) && !shard_is_majority(shard, lease->covered));", "false;"),
+     "        if (!shard_is_majority(shard, lease->covered))\n            return true;\n"
+     "        free |= lease->listening & (node_set) ~lease->covered;\n", ""),
     ("a subscription counts for an earlier attempt", "agent/core/retry.c",
      "    if (since_ns <= lease->started_ns)\n", "    if (since_ns > 0)\n"),
     ("a subscription counts from before its confirmation", "agent/core/wakeup.c",

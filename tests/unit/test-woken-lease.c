@@ -72,6 +72,22 @@ static void test_covers(void) {
     ok(tries_within_ms(1), "subscriptions that began during an attempt start another one");
 }
 
+/* A node's message during the attempt makes its subscription begin anew (wakeup_released()). */
+static void test_covers_in_part(void) {
+    shard_harness_begin(3);
+    contend(1, true);
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    instant_ns begun_ns = harness.now_ns;
+    vote_with(0, sent.ticket, &held);
+    vote_with(2, sent.ticket, &held);
+    listening(0, begun_ns - 1);
+    listening(1, begun_ns - 1);
+    listening(2, begun_ns + 1);
+    is_int(count_sent(OPERATION_ACQUIRE), 1, "the key of one node may be gone: that starts no attempt");
+    vote(1, &sent, VOTE_YES);
+    ok(tries_within_ms(1), "but together with a late vote that is a majority");
+}
+
 static void test_woken(void) {
     wait_covered(5);
     unsigned before = count_sent(OPERATION_ACQUIRE);
@@ -224,6 +240,7 @@ static void test_quiet(void) {
 int main(void) {
     test_listens();
     test_covers();
+    test_covers_in_part();
     test_woken();
     test_one_free_already();
     test_own_deletion();
