@@ -142,6 +142,10 @@ int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns
     return lease->seen_over ? 0 : deadline_ns - now_ns;
 }
 
+bool lease_is_valid_at(const struct redlock_lease *lease, int64_t now_ns) {
+    return lease->state == LEASE_HELD && !lease->seen_over && current_ns(lease) > now_ns;
+}
+
 bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns) {
     return now_ns >= lease->deadline_ns || lease->seen_over;
 }

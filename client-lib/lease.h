@@ -87,6 +87,10 @@ bool lease_leave_page(struct client *client, struct redlock_lease *lease);
  * page and the agent show later (protocol.md, section 8). Thread-safe. */
 int64_t lease_remaining_ns(const struct redlock_lease *lease, int64_t (*clock_ns)(void));
 
+/* Whether the lease is valid at this instant. Unlike lease_remaining_ns() this does not end the lease for
+ * redlock_valid(). */
+bool lease_is_valid_at(const struct redlock_lease *lease, int64_t now_ns);
+
 /* Whether the deadline has passed, or a reader has seen it pass. */
 bool lease_has_ended(const struct redlock_lease *lease, int64_t now_ns);
 

@@ -102,7 +102,10 @@ static int acquire_at_once(struct redlock *connection, const char *name,
 static int acquire_waiting(struct redlock *connection, const char *name,
                            const struct redlock_options *options, int64_t until_ns,
                            struct redlock_lease **ret) {
-    connection->retry_ns = client_earlier_ns(connection->retry_ns, connection_now_ns());
+    int64_t at_ns = connection_now_ns();
+
+    if (options->wait_ms > 0 && connection->retry_ns >= at_ns + options->wait_ms * NS_PER_MS)
+        connection->retry_ns = at_ns;
     return acquire(connection, name, options, until_ns, ret);
 }
 
@@ -209,15 +212,12 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
                         int64_t until_ns) {
     struct redlock *connection = lease->connection;
     struct client_reply reply = {0};
-    bool was_over = lease->state == LEASE_OVER;
 
     int error = connection_run_until(connection, &lease->resuming, false, until_ns);
     if (error == REDLOCK_OK && lease->state == LEASE_ASKED)
         error = read_id(lease, kind, until_ns);
     if (error != REDLOCK_OK)
         return error;
-    if (lease->state == LEASE_OVER && !was_over && kind == KIND_RELEASE && connection->client.gone)
-        return REDLOCK_AGENT_AWAY; /* it was held until its deadline */
     if (lease->id == 0 || lease->state == LEASE_OVER)
         return 0;
     error = client_request_id(&connection->client, kind, word, lease, &reply, connection_now_ns());
@@ -241,6 +241,7 @@ static int64_t ask_once(struct redlock_lease *lease, const char *word, enum clie
 static int64_t ask_about(struct redlock_lease *lease, const char *word, enum client_kind kind) {
     struct redlock *connection = lease->connection;
     int64_t until_ns = connection_answer_until_ns(connection);
+    bool was_held = kind == KIND_RELEASE && lease_is_valid_at(lease, connection_now_ns());
 
     int64_t answer = connection_begin(connection);
     if (answer != REDLOCK_OK)
@@ -250,6 +251,8 @@ static int64_t ask_about(struct redlock_lease *lease, const char *word, enum cli
         answer = ask_once(lease, word, kind, until_ns);
     while (answer == REDLOCK_AGENT_AWAY && lease->resuming && connection_now_ns() < until_ns);
     lease->in_call = false;
+    if (answer == 0 && was_held && connection->client.gone)
+        answer = REDLOCK_AGENT_AWAY; /* held until its deadline, which came during the call */
     return answer < 0 || !connection_is_ours(connection) ? connection_failed(connection, (int) answer)
                                                          : answer;
 }

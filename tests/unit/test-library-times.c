@@ -496,6 +496,19 @@ static void test_break_after_deadline(bool is_seen, bool returns) {
     end();
 }
 
+/* The release of a lease that has ended before: whether an agent is there makes no difference. */
+static void test_release_after_deadline(bool is_seen, bool returns) {
+    struct redlock_lease *lease = lose_agent(TTL_MS);
+
+    if (returns)
+        scripted_again();
+    now_ns += TTL_MS * NS_PER_MS;
+    if (is_seen)
+        ok(!redlock_valid(lease), "the program sees the deadline pass");
+    is(redlock_release(lease), 0);
+    end();
+}
+
 static void test_return_in_call(void) {
     struct redlock_lease *lease = lose_agent(TTL_MS);
 
@@ -565,6 +578,8 @@ int main(void) {
     for (unsigned is_seen = 0; is_seen < 2; is_seen++) {
         test_break_after_deadline(is_seen, false);
         test_break_after_deadline(is_seen, true);
+        test_release_after_deadline(is_seen, false);
+        test_release_after_deadline(is_seen, true);
     }
     test_id_while_resuming();
     test_release_away();
