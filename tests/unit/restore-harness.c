@@ -113,6 +113,9 @@ void replace(void) {
     past_memory = memory;
     begin_process(finds.requests_max, harness.now_ns);
     harness.front.policy.max_ttl_ms = finds.max_ttl_ms;
+    for (unsigned i = 0; i < LISTENERS; i++)
+        if (finds.resp2 & 1u << i)
+            harness.sessions[i].protocol = 2;
     memset(order, 0, sizeof(order));
     assert(ledger_reader_init(&past.reader, past_memory, ledger_bytes(&size)));
     slots = recovery_slots(&past.reader);

@@ -21,6 +21,7 @@ struct finds {
     unsigned torn;    /* because the knowledge of their clients is unknown, */
     unsigned dead;    /* sessions with a dead process */
     unsigned left;    /* the same, but another process has the connection */
+    unsigned resp2;   /* sessions that take no pushes */
     uint32_t max_ttl_ms, requests_max;
     uint64_t key_format;
 };

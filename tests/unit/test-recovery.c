@@ -422,6 +422,17 @@ static void test_smaller_limits(void) {
     (void) hold(0, "ACQUIRE a");
     (void) hold(0, "ACQUIRE b");
     (void) hold(1, "ACQUIRE c");
+    finds.resp2 = 1 << 1;
+    replace();
+    is_int(result.left_out, 1, "a client without pushes gets no lost,");
+    replace();
+    is_int(result.left_out, 0, "so the next process has nothing to repeat");
+
+    restore_harness_begin();
+    finds.requests_max = 2;
+    (void) hold(0, "ACQUIRE a");
+    (void) hold(0, "ACQUIRE b");
+    (void) hold(1, "ACQUIRE c");
     finds.missing = 2;
     replace();
     is_int(result.left_out, 0, "nobody gets the end of a lease whose connection did not come along");

@@ -202,7 +202,8 @@ static void leave_out(const struct recovery_past *past, const struct ledger_read
     if (!session || entry->kind == LEDGER_FREE || (entry->ending & ~LEDGER_LEFT_OUT) != 0)
         return;
     result->left_out++;
-    if (!note_left_out(session, view))
+    bool is_pushed = entry->kind != LEDGER_HELD || session_takes_pushes(session);
+    if (!is_pushed || !note_left_out(session, view))
         outcome_push_left_out(session, entry->request, entry->kind == LEDGER_HELD);
 }
 
