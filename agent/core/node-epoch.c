@@ -11,9 +11,10 @@ static uint32_t longest_ttl_ms(const struct node *node) {
     return node->known_ms;
 }
 
-/* The epoch was changed, and allows the same leases: a proposal, seen or not, was withdrawn. */
+/* The epoch was changed, and allows the same leases: a proposal, seen or not, was withdrawn. (The server's
+ * next process continues its blessing, too: in between it has no epoch.) */
 static bool is_withdrawal(const struct node *node, const struct probe *probe) {
-    return node->epoch_known && node->generation != probe->generation &&
+    return node->reading == NODE_READ_EPOCH && node->generation != probe->generation &&
            node->blessed_floor_us == probe->floor_us && node->known_ms == probe->max_ttl_ms &&
            probe->proposed_ms == 0;
 }

@@ -98,7 +98,7 @@ static struct node_epoch_terms terms_of(const struct shard *shard, unsigned inde
                                      .bless_ns = bless_ns,
                                      .covered_ms = covered_ms,
                                      .withdrawn_ns = shard->withdrawn_ns,
-                                     .turn_ns = index * (AMENDMENT_TURN_MS * NS_PER_MS)};
+                                     .turn_ns = shard->nodes[index].turn * (AMENDMENT_TURN_MS * NS_PER_MS)};
 }
 
 /* Trusted nodes whose epoch is that of our fleet. */

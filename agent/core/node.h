@@ -79,6 +79,7 @@ struct node {
     instant_ns epoch_ns;     /* when the epoch was first read */
     instant_ns amend_ns;     /* the epoch is not amended before */
     instant_ns withdrawn_ns; /* when a withdrawn proposal was noticed; INSTANT_LONG_AGO: never */
+    uint8_t turn;            /* among the nodes by their names, as on all hosts */
     struct clock_offset offset;       /* of its clock */
     int64_t blessed_floor_us;         /* of the epoch: fencing tokens exceed it */
     int64_t floor_us;                 /* of the blessing that does not count; FLOOR_UNKNOWN: not read yet */

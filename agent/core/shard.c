@@ -57,6 +57,15 @@ size_t shard_memory_bytes(const struct shard_config *config) {
     return lay_out(NULL, config, NULL);
 }
 
+static uint8_t turn_of(const struct shard_config *config, unsigned index) {
+    uint8_t turn = 0;
+
+    for (unsigned i = 0; i < config->nodes; i++)
+        if (strcmp(config->node_names[i], config->node_names[index]) < 0)
+            turn++;
+    return turn;
+}
+
 void shard_init(struct shard *shard, const struct shard_config *config, const struct shard_sink *sink,
                 void *memory) {
     assert(config->nodes > 0 && config->nodes <= NODES_MAX);
@@ -74,8 +83,10 @@ void shard_init(struct shard *shard, const struct shard_config *config, const st
     list_init(&shard->ending);
     list_init(&shard->owing);
     list_init(&shard->backlog);
-    for (unsigned i = 0; i < config->nodes; i++)
+    for (unsigned i = 0; i < config->nodes; i++) {
         node_init(&shard->nodes[i]);
+        shard->nodes[i].turn = turn_of(config, i);
+    }
     (void) lay_out(shard, config, memory);
 }
 

@@ -107,6 +107,11 @@ void node_joins(unsigned node) {
 
 void shard_harness_begin(unsigned nodes) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
+
+    shard_harness_begin_named(nodes, names);
+}
+
+void shard_harness_begin_named(unsigned nodes, const char *const names[]) {
     struct shard_config config = {
         .nodes = nodes,
         .requests_max = 16,

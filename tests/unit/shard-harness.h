@@ -56,6 +56,7 @@ extern const struct probe new_node, marked_node, blessed_node, shortly_blessed_n
 
 void node_joins(unsigned node);
 void shard_harness_begin(unsigned nodes);
+void shard_harness_begin_named(unsigned nodes, const char *const names[]); /* `names` stay */
 void command(enum command_kind kind, uint64_t request);
 void contend_with(uint64_t request, bool persist, uint32_t heartbeat_ms, uint32_t max_hold_ms);
 void contend(uint64_t request, bool persist);

@@ -134,6 +134,26 @@ static void test_withdrawn(void) {
     pass_with_epochs(epochs, 40);
     ok(harness.amendments[1] == 1 && harness.amendments[2] == 0,
        "a proposal that nobody withdraws is followed by that on the next node");
+
+    static const char *const names[] = {"c", "a", "b"};
+    shard_harness_begin_named(3, names);
+    for (unsigned i = 0; i < 3; i++)
+        epoch_changes(i, epochs[i] = epoch_of(2 * MINUTE_MS, 1));
+    pass_with_epochs(epochs, 130);
+    is_int(harness.amendments[1], 1, "in the order of their names, whatever that of the configuration");
+}
+
+/* A server restarts with its data, and has its epoch again. */
+static void test_continued(void) {
+    struct probe epochs[3] = {epoch_of(2 * MINUTE_MS, 1), blessed_node, blessed_node}, restarted = new_node;
+
+    shard_harness_begin(3);
+    restarted.max_ttl_ms = 2 * MINUTE_MS;
+    epoch_changes(0, epochs[0]);
+    epoch_changes(0, restarted);
+    epoch_changes(0, epochs[0] = epoch_of(2 * MINUTE_MS, 2));
+    pass_with_epochs(epochs, 130);
+    is_int(harness.amendments[0], 1, "the next process of a server that has its epoch is no withdrawal");
 }
 
 static void test_veto(void) {
@@ -254,6 +274,7 @@ int main(void) {
     test_raised_in_vain();
     test_shortened();
     test_withdrawn();
+    test_continued();
     test_veto();
     test_operator_shortens();
     test_operator_shortens_during_a_probe();
