@@ -139,7 +139,7 @@ static void test_entry_text(void) {
     text_of(place)->tail_length = 12;
     entry->text = 0;
     ok(!ledger_reader_entry(&reader, 0, &view), "an entry without a text is left out");
-    entry->text = (uint32_t) ((memory_bytes - ledger.header->texts_at) / SHARED_STRING_UNIT_BYTES);
+    entry->text = (uint32_t) ((memory_bytes - ledger.header->texts_at) / SHARED_STRING_UNIT_BYTES) - 1;
     text_of(entry->text)->head_length = 3;
     text_of(entry->text)->tail_length = 120;
     ok(!ledger_reader_entry(&reader, 0, &view), "an entry whose text ends behind the ledger is left out");
