@@ -386,7 +386,7 @@ static void wait_for_socket(struct redlock *connection, int64_t at_ns, int64_t d
         (void) connection_receive(connection);
 }
 
-/* Ends leases, but first reads what has arrived, which may have the agent's reason. */
+/* Ends leases whose deadline has passed. The input is read before: it may have the agent's reason. */
 static void tick_resuming(struct redlock *connection, int64_t at_ns) {
     struct client *client = &connection->client;
 

@@ -187,8 +187,9 @@ static node_set freed_by_holder(const struct lease *lease) {
     return lease->freed & (node_set) ~(lease->round.yes | lease->round.asked);
 }
 
-/* True if a majority is free; or if the name may have become free before the subscriptions began: there, or
- * there and where it is free. */
+/* True if a majority of the nodes is free. Once a majority is subscribed, a node whose subscription is
+ * younger than the attempt counts as free, since its key may have been deleted before; and an attempt is due
+ * if only a minority has older ones. */
 static bool is_due_now(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     node_set free = lease->freed | lease->round.yes;
 

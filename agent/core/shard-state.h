@@ -109,7 +109,7 @@ struct shard {
     struct foreign_contender foreign_contenders[FOREIGN_CONTENDERS_MAX];
     int64_t token_high;      /* the largest token granted here */
     uint32_t max_ttl_ms;     /* the longest ttl: as configured, or of a resumed lease */
-    instant_ns withdrawn_ns; /* the latest of the nodes' */
+    instant_ns withdrawn_ns; /* when a withdrawn proposal was last noticed, on any node */
     bool barred;             /* a node belongs to another fleet: none is asked */
     uint32_t waiting;        /* leases in LEASE_WAITING */
     int64_t trip_ns;         /* the time of an attempt, smoothed; 0: unknown */

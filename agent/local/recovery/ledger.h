@@ -70,7 +70,7 @@ struct ledger_entry {
         secret[SECRET_BYTES]; /* held: the random part in its client's grant. Waiting: the one to resume */
     uint8_t acquired[SECRET_BYTES]; /* held: in the keys since the acquisition: handoff.h */
     uint16_t handoffs;              /* since the acquisition */
-    uint8_t ending;                 /* LEDGER_HANDED_OFF, …: without an answer yet */
+    uint8_t ending;                 /* LEDGER_HANDED_OFF and so on, until that is answered; 0: goes on */
     uint8_t read;                   /* held: its client has read the grant */
     uint8_t moved;                  /* held: its keys are of a former process's key_format */
     uint64_t request;               /* id */
