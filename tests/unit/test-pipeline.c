@@ -332,29 +332,6 @@ static void test_banner(int listening, const char *path) {
     ok(connected && disconnected, "a server that speaks first is disconnected");
 }
 
-/* The second NOSCRIPT arrives after another call was requested. */
-static void test_held(void) {
-    static const bool repeated[] = {true, false, true, false};
-    struct pending_call *records[4];
-    struct list held, none;
-    char order[8] = "";
-
-    list_init(&held);
-    list_init(&none);
-    for (unsigned i = 0; i < 4; i++) {
-        records[i] = pending_call_new(&none, 1);
-        records[i]->repeated = repeated[i];
-        pending_call_hold(&held, records[i]);
-    }
-    list_for_each_safe(node, &held) {
-        for (unsigned i = 0; i < 4; i++)
-            if (list_entry(node, struct pending_call, link) == records[i])
-                (void) strcat(order, (const char *[]){"a", "c", "b", "d"}[i]);
-    }
-    is_string(order, "abcd", "calls that wait for the scripts keep their order");
-    pending_call_free_all(&held);
-}
-
 int main(void) {
     static const struct poller_hooks hooks = {0};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -382,7 +359,6 @@ int main(void) {
     begin(listening, address.sun_path);
     test_unasked("*1000000000\r\n", "u:a ");
     test_banner(listening, address.sun_path);
-    test_held();
     begin(listening, address.sun_path);
     (void) close(server);
     (void) pipeline_ask(&pipeline, on_answer, (char[]){"gone"}, "PING");

@@ -9,6 +9,7 @@
 
 #include "base/instant.h"
 #include "base/list.h"
+#include "core/reload-queue.h"
 
 struct redis;
 
@@ -21,19 +22,22 @@ struct pending_call_piece {
 };
 
 struct pending_call {
-    struct list link; /* of the free, sent or held ones */
-    unsigned below;   /* while free: the number of free ones below in the stack */
+    struct reload_queue_entry entry; /* its link: of the free, sent or held-back ones */
+    unsigned below;                  /* while free: the number of free ones below in the stack */
     struct redis *redis;
     pending_call_reply *on_reply;
     void *tag;
     bool rare; /* freed after the answer, instead of kept */
     instant_ns sent_ns;
-    bool repeated;
     /* The bytes on the wire: head, the record's own, tail. Other records share head and tail. */
     struct pending_call_piece head, tail;
     char *bytes;
     size_t length, room;
 };
+
+static inline struct pending_call *pending_call_of(struct list *link) {
+    return list_entry(link, struct pending_call, entry.link);
+}
 
 static inline size_t pending_call_length(const struct pending_call *record) {
     return record->head.length + record->length + record->tail.length;
@@ -42,10 +46,6 @@ static inline size_t pending_call_length(const struct pending_call *record) {
 /* A record with room for `length` bytes, a free one if there is any; in no list.
  * NULL without memory. */
 struct pending_call *pending_call_new(struct list *free_records, size_t length);
-
-/* Appends to the calls that wait for the scripts, in their order: calls to repeat come before calls that
- * were never sent. The record must be in no list. */
-void pending_call_hold(struct list *held, struct pending_call *record);
 
 /* Moves the record to the free ones, or frees it if there are enough of them. */
 void pending_call_give(struct list *free_records, struct pending_call *record);

@@ -21,7 +21,7 @@ enum {
 };
 
 static void deliver(struct pending_call *record, void *reply) {
-    list_unlink(&record->link);
+    list_unlink(&record->entry.link);
     if (!record->rare) {
         record->on_reply(reply, record);
         return;
@@ -95,10 +95,10 @@ static int read_replies(struct pipeline *pipeline, redisContext *context) {
         if (r != REDIS_OK || !reply)
             break;
         pipeline->unfinished = context->reader->len - context->reader->pos;
-        if (!first || list_entry(first, struct pending_call, link) == pipeline->unsent)
+        if (!first || pending_call_of(first) == pipeline->unsent)
             r = note_unexpected(context, reply);
         else
-            deliver(list_entry(first, struct pending_call, link), reply);
+            deliver(pending_call_of(first), reply);
         reply_memory_clear(&pipeline->replies);
     }
     return r;
@@ -115,8 +115,7 @@ static void on_readable(struct hiredis_adapter *adapter) {
 /* --- writing --- */
 
 static struct pending_call *next_of(const struct pipeline *pipeline, const struct pending_call *record) {
-    return record->link.next == &pipeline->sent ? NULL
-                                                : list_entry(record->link.next, struct pending_call, link);
+    return record->entry.link.next == &pipeline->sent ? NULL : pending_call_of(record->entry.link.next);
 }
 
 /* Its pieces behind the first `skipped` bytes; their number. */
@@ -261,11 +260,11 @@ static int give_to_hiredis(struct pipeline *pipeline, struct pending_call *recor
 }
 
 int pipeline_send(struct pipeline *pipeline, struct pending_call *record) {
-    list_unlink(&record->link);
+    list_unlink(&record->entry.link);
     int r = pipeline->tls ? give_to_hiredis(pipeline, record) : 0;
     if (r < 0)
         return r;
-    list_append(&pipeline->sent, &record->link);
+    list_append(&pipeline->sent, &record->entry.link);
     if (pipeline->tls)
         return 0;
     if (!pipeline->unsent)
@@ -322,6 +321,6 @@ void pipeline_drop(struct pipeline *pipeline) {
     pipeline->unsent = NULL;
     pipeline->written = 0;
     while ((first = list_first(&pipeline->sent)))
-        deliver(list_entry(first, struct pending_call, link), NULL);
+        deliver(pending_call_of(first), NULL);
     reply_memory_clear(&pipeline->replies);
 }

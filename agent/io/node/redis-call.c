@@ -23,7 +23,7 @@ static int transmit(struct redis *redis, struct pending_call *call) {
 
 static void on_load_reply(redisReply *reply, void *userdata) {
     struct redis *redis = userdata;
-    struct list *first;
+    struct reload_queue_entry *first;
 
     if (!reply || redis->closing || redis->state == REDIS_UNFIT)
         return;
@@ -40,9 +40,9 @@ static void on_load_reply(redisReply *reply, void *userdata) {
         redis_step_done(redis);
         return;
     }
-    redis->reloading = false;
-    while ((first = list_first(&redis->held))) {
-        struct pending_call *call = list_entry(first, struct pending_call, link);
+    reload_queue_end(&redis->reloads);
+    while ((first = reload_queue_next(&redis->reloads))) {
+        struct pending_call *call = pending_call_of(&first->link);
         int r = transmit(redis, call);
         if (r < 0)
             answer(redis, call, NULL);
@@ -109,13 +109,6 @@ int redis_call_load(struct redis *redis) {
     return r;
 }
 
-static void reload_scripts(struct redis *redis) {
-    if (redis->reloading)
-        return;
-    redis->reloading = true;
-    redis_require(redis, redis_call_load(redis));
-}
-
 /* --- calls --- */
 
 static void answer(struct redis *redis, struct pending_call *call, redisReply *reply) {
@@ -141,40 +134,41 @@ static void note_round_trip(struct redis *redis, const struct pending_call *call
     latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
 }
 
-/* Calls to repeat are the first ones. */
-static void drop_held(struct redis *redis, bool only_repeated) {
-    struct list *first;
+/* True if the call is sent once more, when the scripts are loaded. */
+static bool is_repeated(struct redis *redis, struct pending_call *call) {
+    enum reload_queue_verdict verdict = reload_queue_refused(&redis->reloads, &call->entry);
 
-    while ((first = list_first(&redis->held))) {
-        struct pending_call *call = list_entry(first, struct pending_call, link);
-        if (only_repeated && !call->repeated)
-            return;
-        answer(redis, call, NULL);
-    }
+    if (verdict == RELOAD_BEGIN)
+        redis_require(redis, redis_call_load(redis));
+    return verdict != RELOAD_ANSWER;
+}
+
+static void drop_overtaken(struct redis *redis) {
+    struct reload_queue_entry *first;
+
+    while ((first = reload_queue_overtaken(&redis->reloads)))
+        answer(redis, pending_call_of(&first->link), NULL);
 }
 
 static void on_call_reply(redisReply *reply, void *userdata) {
     struct pending_call *call = userdata;
     struct redis *redis = call->redis;
 
-    if (is_noscript(reply) && !call->repeated && !redis->closing) {
-        /* The calls behind it fail the same way until the scripts are loaded: all are repeated in order. */
-        call->repeated = true;
-        pending_call_hold(&redis->held, call);
-        reload_scripts(redis);
+    if (is_noscript(reply) && !redis->closing && is_repeated(redis, call))
         return;
-    }
-    /* Another client has loaded the scripts. Earlier calls are not repeated: they would come behind this
-     * call, which may be the release of their key. */
-    if (reply && redis->reloading)
-        drop_held(redis, true);
-    if (reply)
+    if (reply) {
+        drop_overtaken(redis);
         note_round_trip(redis, call);
+    }
     answer(redis, call, reply);
 }
 
 void redis_call_drop_held(struct redis *redis) {
-    drop_held(redis, false);
+    struct reload_queue_entry *first;
+
+    reload_queue_end(&redis->reloads);
+    while ((first = reload_queue_next(&redis->reloads)))
+        answer(redis, pending_call_of(&first->link), NULL);
 }
 
 int redis_send(struct redis *redis, const struct redis_call *shared, const struct evalsha_item *own,
@@ -194,10 +188,8 @@ int redis_send(struct redis *redis, const struct redis_call *shared, const struc
     call->head = (struct pending_call_piece){shared->bytes, shared->split};
     call->tail = (struct pending_call_piece){shared->bytes + shared->split, shared->length - shared->split};
     call->tag = tag;
-    if (redis->reloading) {
-        pending_call_hold(&redis->held, call);
+    if (reload_queue_holds(&redis->reloads, &call->entry))
         return 0;
-    }
     int r = transmit(redis, call);
     if (r < 0) {
         pending_call_give(&redis->free_calls, call);

@@ -41,9 +41,9 @@ struct redis {
     struct random random;
 
     /* redis-call.c */
-    bool reloading; /* the scripts are being loaded again: calls are held back */
+    struct reload_queue reloads;
     unsigned loads_left;
-    struct list free_calls, held;
+    struct list free_calls;
     struct user_rights rights;
     char taken_rights[160]; /* redis_taken_rights() */
     uint32_t rtt_us;
@@ -92,7 +92,7 @@ int redis_call_load(struct redis *redis);
 /* Asks for the rights of a user that is connected, for redis_taken_rights(). 0 or -ENOMEM. */
 int redis_call_check_rights(struct redis *redis);
 
-/* Answers every held call as cut off. */
+/* The connection has ended: answers every call that was held back as cut off. */
 void redis_call_drop_held(struct redis *redis);
 
 /* --- redis-inspect.c --- */

@@ -158,7 +158,6 @@ static void greet(struct redis *redis) {
     int r = 0;
 
     redis->steps_left = 2; /* INFO and the scripts */
-    redis->reloading = false;
     if (redis->node->password)
         r = authenticate(redis);
     if (r >= 0 && redis->node->database != 0) {
@@ -356,7 +355,7 @@ int redis_new(sd_event *event, struct poller *poller, const struct config_node *
     redis->userdata = userdata;
     random_init(&redis->random, seed);
     list_init(&redis->free_calls);
-    list_init(&redis->held);
+    reload_queue_init(&redis->reloads);
     int r = loop_add_timer(event, on_timer, redis, &redis->timer);
     if (r < 0) {
         free(redis);
@@ -383,7 +382,7 @@ struct redis *redis_free(struct redis *redis) {
     redis->timer = sd_event_source_disable_unref(redis->timer);
     pending_call_free_all(&redis->free_calls);
     pipeline_deinit(&redis->pipeline);
-    pending_call_free_all(&redis->held);
+    pending_call_free_all(&redis->reloads.held);
     free(redis);
     return NULL;
 }
