@@ -16,6 +16,7 @@
 #include "node.h"
 #include "observer.h"
 #include "pubsub.h"
+#include "reload.h"
 #include "trust.h"
 
 enum { CALM_TURN_US = 200, LATE_MS = 3, SILENT_MS = 5300 /* the agent notices within this time */ };
@@ -60,7 +61,7 @@ static void on_send(void *userdata, const struct send *send) {
 
 static const struct lease *lease_of(const struct sim_keeper *keeper, uint64_t request) {
     const struct shard *shard = &keeper->shard;
-    uint32_t slot = shard->lease_of_request[request % SIM_REQUESTS_MAX];
+    uint32_t slot = shard->lease_of_request[request % keeper->agent->slots];
     const struct lease *lease = slot != 0 ? pool_at(&shard->leases, slot - 1) : NULL;
 
     return lease && lease->request == request ? lease : NULL;
@@ -74,6 +75,10 @@ static void on_report(void *userdata, const struct report *report) {
 
     if (report->kind == REPORT_FOREIGN)
         return;
+    if (report->kind == REPORT_FAILED && report->origin == REPORT_ORIGIN_REQUEST &&
+        report->failure == FAILURE_QUOTA)
+        violation("a keeper of agent %u has no room for a request that the front has accepted",
+                  keeper->agent->index);
     event.keeper = (uint8_t) keeper->index;
     *copy = *report;
     if (!report->text)
@@ -301,12 +306,17 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
     } else if (event->kind == EVENT_REPLY) {
         calls_answered(keeper, event);
         trust_timed(keeper, event->node, event);
+    } else if (event->kind == EVENT_NOSCRIPT) {
+        reload_refused(keeper, event);
+    } else if (event->kind == EVENT_LOADED) {
+        reload_done(keeper, event->node);
     } else if (event->kind == EVENT_PROBED) {
         keeper_probed(keeper, event);
     } else if (event->kind == EVENT_BROKEN) {
         break_connection(keeper, event->node);
     } else if (event->kind == EVENT_CONNECTED) {
         keeper->connections[event->node].up = true;
+        agent_node(keeper->agent, event->node)->lacks_scripts = false;
         wakeup_node_ready(&keeper->wakeup, event->node);
         node_trust_ready(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_TURN) {
@@ -365,10 +375,10 @@ void agent_event(struct sim_agent *agent, const struct event *event) {
     bool of_front = event->kind == EVENT_DISPATCH || event->kind == EVENT_FRONT_TIMER ||
                     event->kind == EVENT_FRONT_SERVES;
     int64_t paused_until_ns = of_front ? agent->paused_until_ns : keeper->paused_until_ns;
-    bool of_connection =
-        event->kind == EVENT_REPLY || event->kind == EVENT_PROBED || event->kind == EVENT_BROKEN;
-    bool is_lost = (event->kind == EVENT_REPLY || event->kind == EVENT_PROBED) &&
-                   keeper->connections[event->node].silent;
+    bool is_answer = event->kind == EVENT_REPLY || event->kind == EVENT_NOSCRIPT ||
+                     event->kind == EVENT_LOADED || event->kind == EVENT_PROBED;
+    bool of_connection = is_answer || event->kind == EVENT_BROKEN;
+    bool is_lost = is_answer && keeper->connections[event->node].silent;
     uint32_t life = of_connection         ? keeper->connections[event->node].life
                     : is_of_pubsub(event) ? keeper->subscriptions[event->node].life
                                           : agent->life;
@@ -399,7 +409,7 @@ void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node) {
 static struct shard_config shard_config_of(const struct sim_agent *agent) {
     struct shard_config config = {
         .nodes = agent->n_nodes,
-        .requests_max = SIM_REQUESTS_MAX,
+        .requests_max = agent->slots,
         .node_names = node_names,
         .max_ttl_ms = agent->max_ttl_ms,
         .quarantine = agent->quarantine,
@@ -492,6 +502,8 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
         connection->reply_ns = 0;
         connection->epoch = connection->trusted = (struct sim_epoch){.process = 0}; /* none is known */
         connection->blessed_process = 0;
+        reload_queue_init(&connection->reloads);
+        agent_node(agent, i)->lacks_scripts = false;
         trust_unseen(keeper, i);
         wakeup_node_ready(&keeper->wakeup, i);
         node_trust_ready(&keeper->shard, i, keeper_now(keeper));
@@ -557,8 +569,8 @@ static bool keeper_is_untroubled(const struct sim_keeper *keeper) {
     for (unsigned i = 0; i < agent->n_nodes; i++) {
         const struct sim_connection *connection = &keeper->connections[i];
         const struct sim_node *node = &sim_nodes[agent->at[i]];
-        if (connection->silent || sim_now_ns < node->stopped_until_ns ||
-            sim_now_ns < node->refuses_until_ns ||
+        if (connection->silent || node->lacks_scripts || connection->reloads.loading ||
+            sim_now_ns < node->stopped_until_ns || sim_now_ns < node->refuses_until_ns ||
             instant_max(connection->request_ns, connection->reply_ns) > sim_now_ns + LATE_MS * NS_PER_MS)
             return false;
     }

@@ -1,6 +1,7 @@
 /* The agents: a front, keepers and their connections. */
 #pragma once
 
+#include "core/reload-queue.h"
 #include "events.h"
 #include "node.h"
 #include "sim.h"
@@ -21,7 +22,9 @@ struct sim_connection {
     int64_t true_unanswered_ns;   /* the first request since then; 0: none */
     struct sim_tickets outstanding[SIM_OUTSTANDING_MAX];
     unsigned first, count;
+    struct reload_queue reloads;    /* calls that the node has refused for want of the scripts */
     uint64_t last_asked[SIM_NAMES]; /* the request's number */
+    uint64_t last_executed[SIM_NAMES];
 };
 
 /* A connection for messages. */
@@ -91,6 +94,7 @@ struct sim_agent {
     struct policy_rule rules[SIM_RULES_MAX]; /* of the policy */
     uid_t rule_users[SIM_RULES_MAX];
     uint32_t requests_max; /* its limit of leases and waiters */
+    uint32_t slots;        /* of its registry and of each shard */
     bool surveyed;         /* the keepers' counters are asked for */
     struct front_state front;
     void *memory, *observe_memory, *cooling_memory; /* of registry, observers and cooling names */

@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "observer.h"
 #include "reader.h"
+#include "reload.h"
 #include "trust.h"
 
 enum { VALUE_BYTES = 96, SEARCH_LATE_MS = 3000 };
@@ -109,6 +110,7 @@ void calls_add(struct sim_keeper *keeper, const struct send *send) {
     struct sim_asked *asked = &keeper->asked[keeper->turn.count];
     *asked = (struct sim_asked){.name = (uint8_t) name, .left = send->nodes, .number = ++keeper->n_asked};
     asked->request = (struct sim_request){.operation = send->operation,
+                                          .number = asked->number,
                                           .quiet = send->quiet,
                                           .ttl_ms = send->ttl_ms,
                                           .ticket = send->ticket,
@@ -193,16 +195,11 @@ bool calls_is_dropped(struct sim_connection *connection) {
     return connection->silent;
 }
 
-static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event *event) {
+void calls_transmit(struct sim_keeper *keeper, unsigned node, struct event *event) {
     struct sim_connection *connection = &keeper->connections[node];
     struct sim_call *call = &event->as.call;
 
-    assert(connection->count < SIM_OUTSTANDING_MAX && keeper->n_bounced < SIM_OUTSTANDING_MAX);
-    if (!connection->up) {
-        keeper->bounced[keeper->n_bounced].node = node;
-        keeper->bounced[keeper->n_bounced++].tickets = call->tickets;
-        return;
-    }
+    assert(connection->count < SIM_OUTSTANDING_MAX);
     bool is_dropped = calls_is_dropped(connection);
     connection->outstanding[(connection->first + connection->count++) % SIM_OUTSTANDING_MAX] = call->tickets;
     int64_t at_ns = sim_now_ns + network_delay_ns();
@@ -213,14 +210,28 @@ static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event 
     event->node = (uint8_t) node;
     event->process = agent_node(keeper->agent, node)->process;
     event->life = connection->life;
-    call->epoch = connection->trusted.process;
-    call->floor_us = connection->trusted.floor_us;
-    call->generation = connection->trusted.generation;
     if (!is_dropped)
         events_add(event);
     sim_counts.requests += call->tickets.count;
     sim_counts.calls++;
     sim_counts.shared_calls += call->tickets.count > 1;
+}
+
+static void send_to_node(struct sim_keeper *keeper, unsigned node, struct event *event) {
+    struct sim_connection *connection = &keeper->connections[node];
+    struct sim_call *call = &event->as.call;
+
+    assert(keeper->n_bounced < SIM_OUTSTANDING_MAX);
+    if (!connection->up) {
+        keeper->bounced[keeper->n_bounced].node = node;
+        keeper->bounced[keeper->n_bounced++].tickets = call->tickets;
+        return;
+    }
+    call->epoch = connection->trusted.process;
+    call->floor_us = connection->trusted.floor_us;
+    call->generation = connection->trusted.generation;
+    if (!reload_holds(connection, event))
+        calls_transmit(keeper, node, event);
 }
 
 static void on_call(void *userdata, node_set to, const struct call_plan_call *draft) {
@@ -257,20 +268,30 @@ void calls_send(struct sim_keeper *keeper) {
 
 /* --- answers --- */
 
-static struct vote cut_off(void *userdata, uint32_t index) {
-    (void) userdata;
+static struct vote same_for_all(void *userdata, uint32_t index) {
+    const enum vote_kind *kind = userdata;
+
     (void) index;
-    return (struct vote){.kind = VOTE_CUT, .text = ""};
+    return (struct vote){.kind = *kind, .text = ""};
 }
 
-static void cut(struct sim_keeper *keeper, unsigned node, const struct sim_tickets *tickets) {
-    const struct call_plan_answer answer = {
-        .node = node, .count = tickets->count, .tickets = tickets->all, .time_us = -1, .vote = cut_off};
+void calls_end(struct sim_keeper *keeper, unsigned node, const struct sim_tickets *tickets,
+               enum vote_kind kind) {
+    const struct call_plan_answer answer = {.node = node,
+                                            .count = tickets->count,
+                                            .tickets = tickets->all,
+                                            .time_us = -1,
+                                            .vote = same_for_all,
+                                            .userdata = &kind};
 
     call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }
 
-static struct sim_tickets next_outstanding(struct sim_connection *connection) {
+static void cut(struct sim_keeper *keeper, unsigned node, const struct sim_tickets *tickets) {
+    calls_end(keeper, node, tickets, VOTE_CUT);
+}
+
+struct sim_tickets calls_next_outstanding(struct sim_connection *connection) {
     struct sim_tickets tickets = connection->outstanding[connection->first];
 
     assert(connection->count > 0);
@@ -291,9 +312,10 @@ static void check_cut(const struct sim_keeper *keeper, unsigned node) {
 
 void calls_cut(struct sim_keeper *keeper, unsigned node) {
     while (keeper->connections[node].count > 0) {
-        const struct sim_tickets tickets = next_outstanding(&keeper->connections[node]);
+        const struct sim_tickets tickets = calls_next_outstanding(&keeper->connections[node]);
         cut(keeper, node, &tickets);
     }
+    reload_cut(keeper, node);
     check_cut(keeper, node);
 }
 
@@ -370,7 +392,7 @@ static void note_answer(struct sim_keeper *keeper, unsigned node, const struct s
 }
 
 void calls_answered(struct sim_keeper *keeper, const struct event *event) {
-    const struct sim_tickets tickets = next_outstanding(&keeper->connections[event->node]);
+    const struct sim_tickets tickets = calls_next_outstanding(&keeper->connections[event->node]);
     struct answered answered = {.event = event};
     const struct call_plan_answer answer = {.node = event->node,
                                             .count = tickets.count,
@@ -384,5 +406,6 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event) {
     assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);
     for (uint32_t i = 0; i < tickets.count; i++)
         note_answer(keeper, event->node, &event->as.answer.replies[i]);
+    reload_overtaken(keeper, event->node);
     call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }

@@ -34,6 +34,7 @@ void events_reset(void) {
 static size_t bytes_of(const struct event *event) {
     switch (event->kind) {
     case EVENT_CALL:
+    case EVENT_NOSCRIPT:
         return offsetof(struct event, as.call.requests) +
                event->as.call.tickets.count * sizeof(struct sim_request);
     case EVENT_REPLY:
@@ -53,6 +54,8 @@ static size_t bytes_of(const struct event *event) {
         return offsetof(struct event, as) + sizeof(event->as.timer);
     case EVENT_BLESS:
     case EVENT_BROKEN:
+    case EVENT_LOAD:
+    case EVENT_LOADED:
     case EVENT_CONNECTED:
     case EVENT_SUBSCRIBED:
     case EVENT_MESSAGE:

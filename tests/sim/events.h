@@ -8,6 +8,9 @@ enum event_kind {
     EVENT_PROBE,            /* arrives at a node: a probe or a blessing */
     EVENT_PROBED,           /* the answer to a probe arrives at a keeper */
     EVENT_REPLY,            /* the answer to a call arrives at a keeper */
+    EVENT_NOSCRIPT,         /* the same: the node lacks the scripts */
+    EVENT_LOAD,             /* the scripts arrive at a node */
+    EVENT_LOADED,           /* the answer to that arrives at a keeper */
     EVENT_BROKEN,           /* a keeper notices that a connection broke */
     EVENT_CONNECTED,        /* a connection is open again */
     EVENT_SUBSCRIBE,        /* arrives at a node: subscribe to this key's channel, or unsubscribe */
@@ -39,6 +42,7 @@ struct sim_tail {
 /* The request for one name, and the node's reply. */
 struct sim_request {
     enum operation operation;
+    uint64_t number; /* counts the keeper's requests */
     bool quiet;
     uint32_t ttl_ms;
     uint64_t ticket;
@@ -79,6 +83,7 @@ struct event {
     uint64_t sequence;
     uint8_t agent, keeper, node, client, name;
     uint32_t life;        /* of the agent, or of the connection: events of an earlier life are void */
+    bool refused;         /* a call that is repeated after NOSCRIPT */
     bool again;           /* a request that was executed before: a repetition */
     uint32_t process;     /* of the node at the time of sending: a later process never gets the request */
     int64_t sent_ns;      /* of a request and its answer, by the host's clock */

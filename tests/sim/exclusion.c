@@ -394,9 +394,14 @@ void exclusion_moves(struct client *client) {
         client->moved_keys |= node_set_of(i);
         client->moved_left_ns = instant_min(client->moved_left_ns, left_ns);
     }
+    /* With a cooldown the keys outlive the lease. */
+    if (client->ask.terms.cooldown_ms > 0)
+        client->moved_left_ns =
+            instant_min(client->moved_left_ns,
+                        instant_max(0, client->deadline_ns - clock_read(&client_agent(client)->clock)));
 }
 
-/* All the time a majority has had its keys. */
+/* All the time a majority has had its keys, and they were a lease's. */
 void exclusion_check_not_held(const struct client *client) {
     node_set had = 0;
 

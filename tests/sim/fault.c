@@ -10,7 +10,7 @@
 #include "pubsub.h"
 #include "trust.h"
 
-enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700 };
+enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700, STEP_MARGIN_MS = 1000 };
 
 static void break_node_connections(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
@@ -49,19 +49,28 @@ static void pause_longest(void) {
         agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
 }
 
-/* An agent must notice a step only if it knew the clock before. No agent starts in a run with steps. */
+/* An agent must notice a step only if it knew the clock before: all of them run, and none starts soon. */
 static bool clock_is_known(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
         for (unsigned j = 0; j < sim_n_keepers; j++)
-            if (!sim_agents[i].keepers[j].shard.nodes[node].offset.known)
+            if (!sim_agents[i].running || sim_agents[i].frozen ||
+                !sim_agents[i].keepers[j].shard.nodes[node].offset.known)
                 return false;
     return true;
+}
+
+/* What the node's keys were set for has ended by then: what an agent that starts then does not know of the
+ * clock, it need not know. */
+static void note_step(int64_t until_ns) {
+    sim_stepped_until_ns =
+        instant_max(sim_stepped_until_ns, until_ns + (sim_longest_ttl_ms + STEP_MARGIN_MS) * NS_PER_MS);
 }
 
 static void set_clock(unsigned node, int64_t by_ns) {
     trace("fault: the clock of node %u is set by %lld ms", node, (long long) (by_ns / NS_PER_MS));
     sim_counts.steps++;
     node_set_clock(&sim_nodes[node], by_ns);
+    note_step(sim_now_ns);
     trust_clock_set(node);
 }
 
@@ -86,6 +95,12 @@ static void fault_node(void) {
         node->refuses_until_ns = sim_now_ns + pick(1, 6000) * NS_PER_MS;
         trace("fault: node %u refuses most until %.3f ms", index, (double) node->refuses_until_ns / 1e6);
         sim_counts.fulls++;
+        return;
+    }
+    if (chance(15)) {
+        trace("fault: node %u loses the scripts", index);
+        node->lacks_scripts = true;
+        sim_counts.flushes++;
         return;
     }
     if (chance(20)) {
@@ -243,6 +258,7 @@ static void fault_clock(void) {
               (long long) (by_ns / NS_PER_MS));
         sim_counts.steps++;
         node_freeze_clock(&sim_nodes[index], sim_now_ns + by_ns, reversed);
+        note_step(sim_now_ns + by_ns);
         trust_clock_set(index);
         return;
     }
@@ -324,9 +340,9 @@ void fault(void) {
             fault_halt();
         else
             fault_pause();
-    } else if (kind <= 87 && sim_steps) {
+    } else if (kind <= (sim_faults.kills ? 72 : 87) && sim_steps) {
         fault_clock();
-    } else if (kind <= 85) {
+    } else if (kind <= 85 && !sim_hosts_halt) {
         struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
         fault_kill(agent);
     } else if (kind <= 90 && sim_faults.far_clocks) {

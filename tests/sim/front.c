@@ -409,8 +409,7 @@ void front_start(struct sim_agent *agent) {
     memset((char *) &agent->front + behind, 0, sizeof(agent->front) - behind);
     agent->surveyed = agent->frozen = false;
     agent->steps_left = 0;
-    registry_init(&agent->front.registry, &sink, SIM_REQUESTS_MAX, agent->requests_max, hash_key,
-                  agent->memory);
+    registry_init(&agent->front.registry, &sink, agent->slots, agent->requests_max, hash_key, agent->memory);
     registry_begin_ids(&agent->front.registry, front_now(agent));
     observe_init(&agent->front.observers, hash_key[0], agent->observe_memory);
     cooling_init(&agent->front.cooling, agent->cooling_memory);
@@ -478,7 +477,7 @@ static const struct lease *lease_of(const struct sim_agent *agent, const struct 
     const struct registry *registry = &agent->front.registry;
     const struct shard *shard = &agent->keepers[(request->name->key.hash >> 40) % sim_n_keepers].shard;
     uint64_t number = keeper_handle_of(&registry->handles, request->handle_slot);
-    uint32_t slot = shard->lease_of_request[number % SIM_REQUESTS_MAX];
+    uint32_t slot = shard->lease_of_request[number % agent->slots];
     const struct lease *lease = slot != 0 ? pool_at(&shard->leases, slot - 1) : NULL;
 
     return lease && lease->request == number ? lease : NULL;

@@ -629,6 +629,19 @@ MUTATIONS = [
      "NODE_CUT_MS = 5000,", "NODE_CUT_MS = 6000,"),
     ("the next process takes a lease for at risk that is not", "agent/local/outcome.c",
      "        ledger_writer_risk(session, request);\n        push_extended(", "        push_extended("),
+    ("after NOSCRIPT a call is repeated behind one that was executed", "agent/core/reload-queue.c",
+     "return first && reload_queue_entry_of(first)->refused ?", "return !first && queue->loading ?"),
+    ("refused calls are repeated behind new ones", "agent/core/reload-queue.c",
+     "while (at != &queue->held && reload_queue_entry_of(at)->refused)",
+     "while (at != &queue->held)"),
+    ("new calls do not wait for the scripts", "agent/core/reload-queue.c",
+     "    return queue->loading;\n}\n\n/*",
+     "    return queue->loading && !list_is_empty(&queue->held);\n}\n\n/*"),
+    ("a call is repeated as often as the node lacks the scripts", "agent/core/reload-queue.c",
+     "    if (call->refused)\n        return RELOAD_ANSWER;\n", ""),
+    ("a full shard takes no new request", "agent/core/lease-table.c",
+     "    if (shard->leases.taken == shard->leases.capacity)\n"
+     "        (void) lease_table_drop_oldest(shard);\n", ""),
 ]
 
 

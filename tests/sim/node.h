@@ -49,6 +49,7 @@ struct sim_node {
     struct clock clock;
     int64_t stopped_until_ns;
     int64_t refuses_until_ns;          /* most writes, like a server that is full or read-only */
+    bool lacks_scripts;                /* until somebody loads them */
     int64_t slow_until_ns, slow_us;    /* each answer is late by up to so much */
     uint32_t process;                  /* the run_id: another one after each restart */
     int64_t lost_ns;                   /* when it last lost data */

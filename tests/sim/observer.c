@@ -442,11 +442,11 @@ static int64_t true_left_until_ns(const struct sim_agent *agent) {
     return agent->started_ns + (int64_t) agent->max_ttl_ms * NS_PER_MS;
 }
 
-/* A client that waits without a limit gets a free name. */
+/* A client that waits, with a limit or without, gets a free name. */
 static void check_served(const struct view *view) {
     int64_t since_ns = calm_since_ns(view->name, view->agent);
 
-    if (view->state != VIEW_ASKED || view->wait_ms >= 0 || since_ns == 0)
+    if (view->state != VIEW_ASKED || since_ns == 0)
         return;
     since_ns = instant_max(since_ns, view->true_asked_ns);
     if (view_agent(view)->with_ledger)

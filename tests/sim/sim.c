@@ -20,6 +20,7 @@
 #include "pubsub.h"
 #include "reader.h"
 #include "released.h"
+#include "reload.h"
 #include "rules.h"
 #include "trust.h"
 
@@ -46,13 +47,13 @@ static bool with_unlike_ttls; /* agents have different max_ttls */
 static bool with_careless;    /* one agent has no quarantine */
 static bool same_names;       /* where sets differ: of the nodes that replace each other */
 static uint8_t replaced[SIM_NAMES][SECRET_BYTES]; /* the value that each name's last refresh replaced */
-bool sim_steps;                                   /* clocks are set; then no agent is killed */
+bool sim_steps;                                   /* clocks are set */
 bool sim_hosts_halt;
 uint32_t sim_scale, sim_longest_ttl_ms;
 bool sim_quarantine = true, sim_sets_differ, sim_durable, sim_repeats, sim_fencing, sim_tokens_grow,
      sim_tokens_agree;
 static uint32_t fence_skew_ms; /* of most agents */
-int64_t sim_turn_us, sim_blessing_until_ns, sim_dark_from_ns, sim_dark_until_ns;
+int64_t sim_turn_us, sim_stepped_until_ns, sim_blessing_until_ns, sim_dark_from_ns, sim_dark_until_ns;
 unsigned sim_last_blessed;
 node_set sim_blessed;
 
@@ -143,6 +144,22 @@ static void note_late(unsigned name, struct sim_key *key, const struct sim_reque
     key->repeated = call->again;
 }
 
+/* The agent's requests for a name reach a node in their order, on each of its connections. */
+static void check_order(const struct event *call) {
+    struct sim_connection *connection =
+        &sim_agents[call->agent].keepers[call->keeper].connections[call->node];
+
+    if (call->again || call->life != connection->life)
+        return;
+    for (uint32_t i = 0; i < call->as.call.tickets.count; i++) {
+        uint64_t *last = &connection->last_executed[call->as.call.names[i]];
+        if (call->as.call.requests[i].number <= *last)
+            violation("node %u executes a request of agent %u for name %u behind a later one", call->node,
+                      call->agent, call->as.call.names[i]);
+        *last = call->as.call.requests[i].number;
+    }
+}
+
 /* All of the agent's names in order, and nothing in between. */
 static void execute(struct sim_node *node, const struct event *call, struct event *ret) {
     const struct sim_call *asked = &call->as.call;
@@ -208,8 +225,18 @@ static void deliver(const struct event *event) {
         return;
     }
     struct event reply;
-    execute(node, event, &reply);
-    if (sim_repeats && !event->again && chance(2))
+    if (event->kind == EVENT_LOAD) {
+        reply = *event;
+        reply.kind = EVENT_LOADED;
+        node->lacks_scripts = false;
+    } else if (node->lacks_scripts) {
+        reply = *event;
+        reply.kind = EVENT_NOSCRIPT;
+    } else {
+        check_order(event);
+        execute(node, event, &reply);
+    }
+    if (sim_repeats && event->kind == EVENT_CALL && !event->again && chance(2))
         repeat_later(event);
     if (cut || event->again)
         return; /* it was executed, and the answer is lost */
@@ -221,6 +248,7 @@ static void dispatch(const struct event *event) {
     sim_counts.events++;
     switch (event->kind) {
     case EVENT_CALL:
+    case EVENT_LOAD:
     case EVENT_PROBE:
         deliver(event);
         break;
@@ -243,10 +271,14 @@ static void dispatch(const struct event *event) {
         other_library_step();
         break;
     case EVENT_AGENT_START:
-        if (!sim_agents[event->agent].running)
+        if (sim_now_ns < sim_stepped_until_ns)
+            events_defer(event, sim_stepped_until_ns);
+        else if (!sim_agents[event->agent].running)
             agent_start(&sim_agents[event->agent]);
         break;
     case EVENT_REPLY:
+    case EVENT_NOSCRIPT:
+    case EVENT_LOADED:
     case EVENT_PROBED:
     case EVENT_BROKEN:
     case EVENT_CONNECTED:
@@ -293,7 +325,8 @@ static void choose_settings(struct sim_agent *agent) {
     agent->quarantine =
         sim_quarantine && !(with_careless && agent->index > 0 && agent->index + 1 == sim_n_agents);
     agent->host = agent->index > 0 && chance(50) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
-    agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : SIM_REQUESTS_MAX;
+    agent->slots = chance(15) ? SIM_FEW_SLOTS : SIM_REQUESTS_MAX;
+    agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : agent->slots;
     agent->policy = (struct policy){
         .terms = {.default_ttl_ms = 500 * sim_scale, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
         .max_ttl_ms = agent->max_ttl_ms};
@@ -306,14 +339,14 @@ static void begin(void) {
     static const int64_t turns_us[] = {0, 1000, 10000, 40000};
 
     random_init(&sim_random, seed);
-    sim_now_ns = sim_blessing_until_ns = sim_dark_from_ns = sim_dark_until_ns = 0;
+    sim_now_ns = sim_stepped_until_ns = sim_blessing_until_ns = sim_dark_from_ns = sim_dark_until_ns = 0;
     sim_calm = sim_closed = sim_violated = false;
     sim_scale = seed % 1000 == 13 ? 1800 : seed % 250 == 3 ? 30 : 1; /* few: long runs */
     sim_longest_ttl_ms = sim_scale * LONGEST_TTL_MS;
     int64_t kind = pick(1, 5);
     sim_steps = kind <= 2;
     sim_hosts_halt = sim_steps && seed % 4 == 1;
-    sim_faults.kills = !sim_steps && chance(50);
+    sim_faults.kills = !sim_hosts_halt && chance(50);
     sim_faults.losses = kind != 1;
     sim_faults.far_clocks = kind == 3;
     with_blessings = chance(60);
@@ -327,6 +360,7 @@ static void begin(void) {
     sim_turn_us = turns_us[pick(0, 3)];
     events_reset();
     pubsub_reset();
+    reload_reset();
     trust_reset();
     client_sessions_reset();
     sim_n_nodes = node_counts[pick(0, 7)];
@@ -358,7 +392,7 @@ static void begin(void) {
         sim_agents[i].life = 0; /* so that a schedule is the same after any other */
         sim_agents[i].former = 0;
         sim_agents[i].halted_until_ns = 0;
-        sim_agents[i].with_ledger = !sim_steps && chance(50);
+        sim_agents[i].with_ledger = !sim_hosts_halt && chance(50);
         sim_agents[i].clock = (struct clock){.rate = 1 + (double) pick(-4500, 4500) / 1e6,
                                              .offset_ns = pick(1, 1000000) * NS_PER_S};
         if (sim_agents[i].host != i) /* the first one's that was started there */
@@ -482,7 +516,8 @@ static void print_counts(uint64_t runs) {
         "# faults: %llu connections cut, %llu silent, %llu requests executed twice, %llu nodes stopped "
         "(%llu "
         "lost all data, %llu "
-        "returned with old data), %llu that refused, %llu that were slow, %llu times all lost, "
+        "returned with old data), %llu that refused, %llu that were slow, %llu that "
+        "lost the scripts (loaded again %llu times), %llu times all lost, "
         "%llu names overwritten, "
         "%llu locked by another library, "
         "%llu clocks set, %llu blessings inherited, %llu by an operator; agents: %llu pauses, %llu kills\n",
@@ -490,6 +525,7 @@ static void print_counts(uint64_t runs) {
         (unsigned long long) sim_counts.repeats, (unsigned long long) sim_counts.stops,
         (unsigned long long) sim_counts.amnesias, (unsigned long long) sim_counts.old_data,
         (unsigned long long) sim_counts.fulls, (unsigned long long) sim_counts.slow,
+        (unsigned long long) sim_counts.flushes, (unsigned long long) sim_counts.reloads,
         (unsigned long long) sim_counts.blackouts, (unsigned long long) sim_counts.overwrites,
         (unsigned long long) sim_counts.other_locks, (unsigned long long) sim_counts.steps,
         (unsigned long long) sim_counts.inheritances, (unsigned long long) sim_counts.blessings,

@@ -27,6 +27,7 @@ enum {
     SIM_RULES_MAX = 2,
     SIM_AGENT_UID = 1000, /* of the agents, and of some clients */
     SIM_REQUESTS_MAX = 64,
+    SIM_FEW_SLOTS = 8, /* so that releases under way fill a shard */
     SIM_OUTSTANDING_MAX = 4096,
     SIM_TURN_MAX = 1024, /* requests */
     SIM_ADDRESSES = 8,
@@ -64,9 +65,9 @@ void trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is broken: prints it, with the seed. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool sim_violated;
-extern bool sim_quarantine;           /* the agents' setting */
-extern bool sim_sets_differ;          /* the agents have different sets of nodes */
-extern uint32_t sim_scale; /* all ttls of the run are so many times as long */
+extern bool sim_quarantine;  /* the agents' setting */
+extern bool sim_sets_differ; /* the agents have different sets of nodes */
+extern uint32_t sim_scale;   /* all ttls of the run are so many times as long */
 extern uint32_t sim_longest_ttl_ms;
 extern bool sim_steps;                /* clocks are set */
 extern bool sim_hosts_halt;           /* hosts stop for a while, and their clocks with them */
@@ -78,6 +79,7 @@ extern bool sim_fencing;              /* the nodes', too */
 extern bool sim_tokens_grow;          /* in this run tokens must grow */
 extern bool sim_tokens_agree;         /* in this run a majority must accept a token */
 extern int64_t sim_blessing_until_ns; /* a node is blessed by an operator: no node loses its memory */
+extern int64_t sim_stepped_until_ns;  /* no agent starts before: a node's clock was set */
 extern int64_t sim_turn_us;           /* the longest turn of a keeper */
 extern int64_t sim_dark_from_ns, sim_dark_until_ns; /* no node answers; once in a run */
 
@@ -85,6 +87,6 @@ struct sim_counts {
     uint64_t events, calls, shared_calls, requests, grants, losses, releases, refusals, extensions, cuts,
         silences, pauses, kills, stops, amnesias, old_data, blackouts, overwrites, steps, raises, resumes,
         resumed, moves, handoffs, refreshes, inheritances, repeats, messages, fulls, amendments, sets,
-        restored, other_locks, slow, blessings;
+        restored, other_locks, slow, blessings, flushes, reloads;
 };
 extern struct sim_counts sim_counts;
