@@ -131,6 +131,8 @@ bool lock_value_is_same_lease(const char *one, size_t one_length, const char *ot
 }
 
 bool lock_value_is_same_holder(const char *one, size_t one_length, const char *other, size_t other_length) {
+    if (!lock_value_is_agents(one, one_length) || !lock_value_is_agents(other, other_length))
+        return false;
     one = lock_value_skip_time(one, &one_length);
     other = lock_value_skip_time(other, &other_length);
     return bytes_equal(one + LOCK_VALUE_HEX_BYTES, one_length - LOCK_VALUE_HEX_BYTES,

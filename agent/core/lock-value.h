@@ -115,7 +115,7 @@ bool lock_value_has_identity(const char *value, size_t length, const struct lock
 /* True if both values are those of one lease. */
 bool lock_value_is_same_lease(const char *one, size_t one_length, const char *other, size_t other_length);
 
-/* True if both values, which have an agent's form, differ in their random parts at most. */
+/* True if both values have an agent's form, and differ in their random parts at most. */
 bool lock_value_is_same_holder(const char *one, size_t one_length, const char *other, size_t other_length);
 
 /* The part of a value that people read, escaped and cut to fit: "host:agent:pid" of an agent's. A person who

@@ -295,8 +295,9 @@ struct sim_tickets calls_next_outstanding(struct sim_connection *connection) {
     struct sim_tickets tickets = connection->outstanding[connection->first];
 
     assert(connection->count > 0);
-    connection->first = (connection->first + 1) % SIM_OUTSTANDING_MAX;
     connection->count--;
+    /* The same memory again, if there is no other call. */
+    connection->first = connection->count == 0 ? 0 : (connection->first + 1) % SIM_OUTSTANDING_MAX;
     return tickets;
 }
 

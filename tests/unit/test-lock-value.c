@@ -72,6 +72,8 @@ static void test_same_holder(void) {
     ok(lock_value_is_same_holder(one, strlen(one), later, strlen(later)),
        "one holder's values differ in their random parts");
     ok(!lock_value_is_same_holder(one, strlen(one), other, strlen(other)), "another process's in more");
+    ok(!lock_value_is_same_holder("x", 1, "x", 1) && !lock_value_is_same_holder(one, strlen(one), "x", 1),
+       "a value without an agent's form has no such holder");
 }
 
 static void test_identity(void) {
