@@ -131,8 +131,7 @@ void client_disconnected(struct client *client, int error, const char *text, int
 bool client_wants_back(const struct client *client);
 
 /* Reconnected: sends HELLO, RESUME for each held lease, OBSERVE for each observed name, and the kept
- * requests whose waiting time is not over.
- */
+ * requests whose waiting time is not over. */
 void client_back(struct client *client, int64_t now_ns);
 
 /* Kept requests whose waiting time is over fail with REDLOCK_TIMED_OUT. */

@@ -1,5 +1,5 @@
 /* What connection.c shares with the public calls: the connection itself, its I/O, and waiting for replies.
- */
+ * */
 #pragma once
 
 #include <stdbool.h>

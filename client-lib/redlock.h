@@ -92,12 +92,11 @@ struct redlock_options {
 
 /* --- connections: redlock_connect(3) --- */
 
-/* Connects to the agent at `socket_path`; NULL: the path in $REDLOCK_SOCKET (ignored if it is empty, and in
- * set-user-ID programs), else REDLOCK_DEFAULT_SOCKET. While the socket's backlog is full, waits for a place,
- * at most for 1.5 seconds. The caller closes the connection with redlock_close(). REDLOCK_OK,
+/* Connects to the agent at `socket_path`; NULL: the path in $REDLOCK_SOCKET (ignored if it is empty, and
+ * in set-user-ID programs), else REDLOCK_DEFAULT_SOCKET. While the socket's backlog is full, waits for a
+ * place, at most for 1.5 seconds. The caller closes the connection with redlock_close(). REDLOCK_OK,
  * REDLOCK_AGENT_AWAY, REDLOCK_NO_ANSWER, REDLOCK_QUOTA, REDLOCK_PROTOCOL, REDLOCK_NO_MEMORY or
- * REDLOCK_SYSTEM.
- */
+ * REDLOCK_SYSTEM. */
 int redlock_connect(const char *socket_path, struct redlock **ret);
 
 /* Closes the connection and frees its handles; its leases are released, or linger, also while a forked child
@@ -282,9 +281,9 @@ int redlock_acquire_async(struct redlock *connection, const char *name,
                           const struct redlock_options *options, struct redlock_lease **ret);
 
 /* redlock_release() without waiting for the reply. Requests made later on this connection are processed
- * after the release; without an id (redlock_lease_id()) only those made after a later call has read the id,
- * with which the release follows. REDLOCK_OK, also for NULL; or a connection error, and the lease ends too.
- */
+ * after the release; without an id (redlock_lease_id()) only those made after a later call has read the
+ * id, with which the release follows. REDLOCK_OK, also for NULL; or a connection error, and the lease ends
+ * too. */
 int redlock_release_async(struct redlock_lease *lease);
 
 #ifdef __cplusplus

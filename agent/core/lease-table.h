@@ -18,8 +18,8 @@ static inline struct round_trace lease_table_trace(const struct shard *shard, co
     return round_trace_of(shard->traces, lease_table_ticket(shard, lease));
 }
 
-/* A zeroed lease; NULL: all slots are taken by leases and requests. If need be, drops the oldest ending one.
- */
+/* A zeroed lease; NULL: all slots are taken by leases and requests. If need be, drops the oldest ending
+ * one. */
 struct lease *lease_table_new(struct shard *shard);
 
 /* Drops the oldest owed release; if none is owed, the lease that was lost, or has cooled, for longest. Its

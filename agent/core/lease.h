@@ -15,8 +15,8 @@
  *
  * A lock value has one life. A failed attempt leaves its value to an undo record, a lease in `releasing`
  * without a request, and the request goes on with a fresh value. So a reply can count for its own attempt
- * only, and a key that may have been set is owed a release until that is confirmed, or the key has expired.
- */
+ * only, and a key that may have been set is owed a release until that is confirmed, or the key has
+ * expired. */
 #pragma once
 
 #include "core/shard-state.h"

@@ -1,5 +1,5 @@
 /* Outcomes of requests: each is noted in the ledger, and then written to its session as a reply or a push.
- */
+ * */
 #pragma once
 
 #include "core/event.h"

@@ -102,8 +102,8 @@ enum { QUOTA_TEXT_BYTES = 256 };
 void quota_text(const struct quota *quota, uid_t uid, enum quota_kind kind, uint64_t amount,
                 char text[QUOTA_TEXT_BYTES]);
 
-/* The user's requests under a rule, by its number, become more or fewer. Rule 0 is none: nothing is counted.
- */
+/* The user's requests under a rule, by its number, become more or fewer. Rule 0 is none: nothing is
+ * counted. */
 void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters);
 
 /* The user's leases and waiters under the rule. */

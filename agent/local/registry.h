@@ -70,7 +70,7 @@ struct registry_sink {
      * without a session. May be NULL. */
     void (*lost)(void *userdata, const struct request *request, enum reason reason);
     /* The holder of this name on this host has changed; its keeper knows, or has the command. May be NULL.
-     */
+     * */
     void (*changed)(void *userdata, uint64_t name_hash, const char *name, size_t length);
     /* Whether the client has read the output up to `tenure.grant_end`. NULL: always. */
     enum registry_reading (*grant_reading)(void *userdata, const struct request *request);
@@ -213,7 +213,7 @@ void registry_beat(struct registry *registry, struct request *request, instant_n
 
 /* Ends the waits and deadlines that are due, at most REGISTRY_TICK_MAX in one call, and drops as many
  * requests of ended sessions: before the next call the loop reads the extensions that have come meanwhile.
- */
+ * */
 enum { REGISTRY_TICK_MAX = 256 };
 void registry_tick(struct registry *registry, instant_ns now_ns);
 

@@ -58,8 +58,8 @@ int cli_check(const struct cli *cli, int argc, char **argv);
 int cli_flush(int status);
 
 /* Writes what was printed to standard output. If the reader has ended, ends the process with STATUS_DONE:
- * for commands that print until then, and ignore SIGPIPE. False: another failure, which cli_flush() reports.
- */
+ * for commands that print until then, and ignore SIGPIPE. False: another failure, which cli_flush()
+ * reports. */
 bool cli_flush_to_reader(void);
 
 /* Prints one line to standard error, after "redlock: ". Control characters, as in users' input, become
@@ -89,8 +89,8 @@ int cli_connect(const struct cli *cli, struct redlock **ret);
 /* The exit status for an error of libredlock. */
 int cli_status_of(int error);
 
-/* Reports a failed call on this connection (NULL: there is none) concerning `what`; returns the exit status.
- */
+/* Reports a failed call on this connection (NULL: there is none) concerning `what`; returns the exit
+ * status. */
 int cli_failed(const struct redlock *connection, int error, const char *what);
 
 /* The time of CLOCK_BOOTTIME. */

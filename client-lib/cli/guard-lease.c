@@ -234,8 +234,8 @@ void guard_lease_release(struct guard_lease *lease) {
     if (lease->is_given_up && !guard_lease_is_extended(lease)) {
         (void) redlock_release_async(lease->lease);
     } else {
-        /* If the agent does not answer, closing the connection releases the lease as well, after the linger.
-         */
+        /* If the agent does not answer, closing the connection releases the lease as well, after the
+         * linger. */
         redlock_set_answer_timeout(lease->connection, RELEASE_TIMEOUT_MS);
         (void) redlock_release(lease->lease);
     }

@@ -47,8 +47,8 @@ struct hold {
 /* The service manager gets each status once. */
 void hold_set_status(struct hold *hold, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line in the journal for each change of leader. Nothing is printed when no service manager started this.
- */
+/* A line in the journal for each change of leader. Nothing is printed when no service manager started
+ * this. */
 void hold_log_change(const struct hold *hold, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Local time; "" if it is not known. */

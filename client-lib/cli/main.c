@@ -121,9 +121,9 @@ static int read_options(struct cli *cli, int argc, char **argv, int *at) {
     return -1;
 }
 
-/* If a standard descriptor is closed, the connection to the agent would get its number, and the agent would
- * receive the output. The descriptors opened here fail like closed ones, and commands inherit them closed.
- */
+/* If a standard descriptor is closed, the connection to the agent would get its number, and the agent
+ * would receive the output. The descriptors opened here fail like closed ones, and commands inherit them
+ * closed. */
 static void occupy_standard_descriptors(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)

@@ -23,8 +23,8 @@ static const struct option *find_option(const struct option *known, const char *
     return NULL;
 }
 
-/* optind stays at a word until getopt has read all its letters: for a wrong letter only the letter is known.
- */
+/* optind stays at a word until getopt has read all its letters: for a wrong letter only the letter is
+ * known. */
 static void complain_of_option(const char *command, int option, const struct option *known,
                                const char *word) {
     const char letter[] = {'-', (char) optopt, '\0'}, *trouble = "unknown option";

@@ -108,8 +108,8 @@ static void append_children(struct pids *pids, pid_t pid) {
     (void) closedir(threads);
 }
 
-/* Without CONFIG_PROC_CHILDREN: reads all processes of the machine until no more of them belong to the tree.
- */
+/* Without CONFIG_PROC_CHILDREN: reads all processes of the machine until no more of them belong to the
+ * tree. */
 static void append_by_parents(struct pids *pids) {
     const struct dirent *entry;
     struct process process;

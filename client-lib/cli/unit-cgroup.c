@@ -36,8 +36,8 @@ bool unit_cgroup_is_name(const char *unit) {
     return true;
 }
 
-/* systemd puts '_' before a unit's name that would clash with a file of the control group: "memory.service".
- */
+/* systemd puts '_' before a unit's name that would clash with a file of the control group:
+ * "memory.service". */
 static bool is_escaped(const char *unit) {
     static const char *const files[] = {"cgroup", "cpu",     "cpuset",  "cpuacct", "io",       "blkio",
                                         "memory", "devices", "pids",    "hugetlb", "rdma",     "misc",
@@ -220,7 +220,7 @@ static int kill_batch(struct batch *batch, int directory_fd) {
 }
 
 /* Kills the whole group through cgroup.kill; false: no permission (usually root has it), or an old kernel.
- */
+ * */
 static bool kill_by_kernel(int directory_fd) {
     int fd = openat(directory_fd, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     bool done = fd >= 0 && write(fd, "1", 1) == 1;

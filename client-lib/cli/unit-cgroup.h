@@ -17,9 +17,8 @@ struct unit_cgroup {
 /* Whether `unit` can be the name of a unit. */
 bool unit_cgroup_is_name(const char *unit);
 
-/* 0 or a negative errno: -EINVAL for an invalid name of a unit, -EOPNOTSUPP without control groups
- * version 2.
- */
+/* 0 or a negative errno: -EINVAL for an invalid name of a unit, -EOPNOTSUPP without control groups version
+ * 2. */
 int unit_cgroup_init(struct unit_cgroup *cgroup, const char *unit);
 
 /* Whether a process is in it, or in a group beneath. */

@@ -50,8 +50,8 @@ void cli_name_ttl(const char *name) {
 
 /* Prints what standard error has room for. After a poll(2), another program may fill the pipe first, and a
  * terminal may have room for a part only: so O_NONBLOCK is needed. All programs with the inherited
- * descriptor would get that flag, so a pipe or terminal is opened anew for the line. A file needs no reader.
- */
+ * descriptor would get that flag, so a pipe or terminal is opened anew for the line. A file needs no
+ * reader. */
 static void print_if_ready(const char *line, size_t length) {
     struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
     struct stat status;

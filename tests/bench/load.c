@@ -160,8 +160,8 @@ static void client_acquire(struct client *client) {
         fail("redlock_acquire_async", redlock_error_text(client->connection));
 }
 
-/* There is input on its connection. False: the operation is done. During a release only its reply can come.
- */
+/* There is input on its connection. False: the operation is done. During a release only its reply can
+ * come. */
 static bool client_go_on(struct client *client) {
     if (redlock_dispatch(client->connection) != REDLOCK_OK)
         fail("redlock_dispatch", redlock_error_text(client->connection));

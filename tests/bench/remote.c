@@ -65,7 +65,7 @@ static void waiter_acquires(void) {
 }
 
 /* Reads the input: returns the number of messages or answers, and in `yes` the number of positive answers.
- */
+ * */
 static unsigned take(redisContext *context, unsigned *yes) {
     unsigned taken = 0;
     void *reply;

@@ -89,6 +89,8 @@ def test_form():
                 wrong.append("%d: a tab" % number)
             if path.endswith((".c", ".h", ".lua", ".py")) and len(line) > COLUMNS:
                 wrong.append("%d: %d columns" % (number, len(line)))
+            if path.endswith((".c", ".h")) and line.strip() == "*/":
+                wrong.append("%d: a comment that ends on a line of its own" % number)
         if not text.endswith("\n") or text.endswith("\n\n"):
             wrong.append("ends without, or with more than, one line break")
         equal(wrong, [], "%s is in form" % path)

@@ -147,8 +147,8 @@ static redisReply *run_acquire(const struct wish *wishes, unsigned count, unsign
     return run(SCRIPT_ACQUIRE, (int) (n + fields * n_numbers), items, (int) n_keys);
 }
 
-/* Compares the real answer for one name with the simulated one. NULL: the short answer, all names acquired.
- */
+/* Compares the real answer for one name with the simulated one. NULL: the short answer, all names
+ * acquired. */
 static void compare_acquired(const redisReply *answer, unsigned name, const struct sim_reply *simulated,
                              bool fencing) {
     bool accepted = !answer || answer->type == REDIS_REPLY_INTEGER;

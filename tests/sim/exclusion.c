@@ -1,5 +1,5 @@
-/* The invariants about what a client considers true: its deadline, its token, and when it must be answered.
- */
+/* The invariants about what a client considers true: its deadline, its token, and when it must be
+ * answered. */
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* The observer compares the run with protocol.md's promises. It records each client's requests, the replies
- * and pushes with their times, and the keepers' requests. In the calm (calm.c) each waiter gets a free name.
- */
+/* The observer compares the run with protocol.md's promises. It records each client's requests, the
+ * replies and pushes with their times, and the keepers' requests. In the calm (calm.c) each waiter gets a
+ * free name. */
 
 #include <assert.h>
 #include <string.h>

@@ -60,8 +60,8 @@ static struct {
 
 static struct resp_token tokens[TOKENS_MAX];
 
-/* Requests whose answer is the same at any time, and how it begins; at the end of a line, the whole answer.
- */
+/* Requests whose answer is the same at any time, and how it begins; at the end of a line, the whole
+ * answer. */
 static const struct {
     const char *request, *answer;
 } examples[] = {
@@ -620,8 +620,8 @@ static void bless(void) {
     char line[] = "BLESS a";
     unsigned node = (unsigned) pick(0, agent_here()->n_nodes - 1);
 
-    /* The agents of a node's other fleet have not ended, and a node with another address is another server.
-     */
+    /* The agents of a node's other fleet have not ended, and a node with another address is another
+     * server. */
     if (sim_sets_differ && (agent_here()->set != 2 || is_of_others(agent_here(), node)))
         return;
     sim_blessed |= node_set_of(agent_here()->at[node]);

@@ -20,8 +20,8 @@ void conn_input_deinit(struct conn *conn);
 /* Keeps received bytes for later. 0, or -ENOMEM: they are lost. */
 int conn_input_keep(struct conn *conn, const char *bytes, size_t length);
 
-/* Takes kept requests, then requests from the socket, and adds to *work, until that is CONN_INPUT_WORK_MAX.
- */
+/* Takes kept requests, then requests from the socket, and adds to *work, until that is
+ * CONN_INPUT_WORK_MAX. */
 enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, instant_ns now_ns);
 
 /* Whether conn_input_take() would take more now; `work` is that of the last call. */

@@ -1,5 +1,5 @@
-/* The front's view of the agent's keepers: starts them, posts to the keeper of a name, reads their messages.
- */
+/* The front's view of the agent's keepers: starts them, posts to the keeper of a name, reads their
+ * messages. */
 #pragma once
 
 #include "io/loop/poller.h"
@@ -31,8 +31,8 @@ void keeper_set_command(struct keeper_set *set, uint64_t name_hash, const struct
 void keeper_set_broadcast(struct keeper_set *set, const struct keeper_command *command, const void *tail,
                           size_t tail_length);
 
-/* Wakes the keepers that have something posted. True when there is more to do: call again in a millisecond.
- */
+/* Wakes the keepers that have something posted. True when there is more to do: call again in a
+ * millisecond. */
 bool keeper_set_flush(struct keeper_set *set);
 
 /* Whether a message waits: as mailbox_waits(). */

@@ -1,6 +1,6 @@
-/* The output of a connection: its bytes, the position up to which they are sent, and a descriptor that goes
- * with one of them (SCM_RIGHTS). Without I/O: the caller sends part by part and reports how much was sent.
- */
+/* The output of a connection: its bytes, the position up to which they are sent, and a descriptor that
+ * goes with one of them (SCM_RIGHTS). Without I/O: the caller sends part by part and reports how much was
+ * sent. */
 #pragma once
 
 #include <stdbool.h>

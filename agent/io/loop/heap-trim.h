@@ -17,6 +17,6 @@ void heap_trim_init(struct heap_trim *trim);
 void heap_trim_note(struct heap_trim *trim, size_t bytes);
 
 /* When to call heap_trim_tick(): a second after some MiB were freed, so that one trim serves a whole peak.
- */
+ * */
 instant_ns heap_trim_due_ns(struct heap_trim *trim, instant_ns now_ns);
 void heap_trim_tick(struct heap_trim *trim, instant_ns now_ns);

@@ -12,8 +12,8 @@
 #include "io/loop/loop.h"
 #include "spin-budget.h"
 
-/* Without SPIN_NS one client's acquire takes 1.1 times as long, and 8 processes reach 0.7 of the hand-offs.
- */
+/* Without SPIN_NS one client's acquire takes 1.1 times as long, and 8 processes reach 0.7 of the hand-
+ * offs. */
 enum {
     BATCH = 64,
     SPIN_NS = 100 * 1000,  /* a wake-up costs some 10 to 50 µs */

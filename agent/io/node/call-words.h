@@ -1,6 +1,6 @@
 /* The words of a turn's requests, and of the script calls that they share: keys and arguments, as the
  * scripts' head comments say. The node's own words (its epoch, floor and channel) are added for each node.
- */
+ * */
 #pragma once
 
 #include "config/config.h"

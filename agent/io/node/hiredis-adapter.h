@@ -1,8 +1,8 @@
 /* Connects hiredis' asynchronous contexts with a keeper's poller. Reading is always on; writing is deferred
  * to hiredis_adapter_flush(), so that a loop turn ends in one write.
  *
- * hiredis 0.14 has no adapter for sd-event, and that of 1.x loses time-outs; redis.c has its own deadlines.
- */
+ * hiredis 0.14 has no adapter for sd-event, and that of 1.x loses time-outs; redis.c has its own
+ * deadlines. */
 #pragma once
 
 #include <stdbool.h>

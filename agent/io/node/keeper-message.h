@@ -16,8 +16,8 @@ enum keeper_message_kind {
     KEEPER_MESSAGE_PONG
 };
 
-/* A record of the mailbox: this, then the report's text, the extensions, or a struct keeper_message_survey.
- */
+/* A record of the mailbox: this, then the report's text, the extensions, or a struct
+ * keeper_message_survey. */
 struct keeper_message {
     enum keeper_message_kind kind;
     uint32_t number;      /* of the answered survey or ping; or the number of extensions */

@@ -47,5 +47,5 @@ void node_log_missing_rights(struct node_log *log, unsigned node, const char *mi
 void node_log_difference(struct node_log *log, const char *difference);
 
 /* Writes the counts of suppressed lines that are due, and the last states. Call at `due_ns` at the latest.
- */
+ * */
 void node_log_settle(struct node_log *log, instant_ns now_ns);

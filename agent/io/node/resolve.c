@@ -57,8 +57,8 @@ static void ask(void *data) {
         freeaddrinfo(found);
 }
 
-/* The last one of the thread and resolve_free() calls this, so that the question is not abandoned any more.
- */
+/* The last one of the thread and resolve_free() calls this, so that the question is not abandoned any
+ * more. */
 static void free_question(void *data) {
     atomic_fetch_sub(&abandoned, 1);
     free(data);

@@ -235,8 +235,8 @@ static bool is_tls_error(unsigned long error) {
            ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
 }
 
-/* A server that rejects the handshake sends an alert and closes: a write may fail before the alert is read.
- */
+/* A server that rejects the handshake sends an alert and closes: a write may fail before the alert is
+ * read. */
 static void read_last_alert(SSL *connection) {
     char byte;
 

@@ -1,6 +1,6 @@
 /* The descriptors that systemd passes at the start (sd_listen_fds_with_names(3)): the listening socket of
  * redlockd.socket, and what a former process of the service has left in the store (io/restart/fd-store.h).
- */
+ * */
 #pragma once
 
 #include <stddef.h>

@@ -20,8 +20,8 @@ int ledger_memory_new(const struct ledger_size *size, const struct front_state_i
 /* Puts the complete ledger into the store. 0 or a negative errno. */
 int ledger_memory_publish(struct ledger_memory *memory, const struct ledger *ledger);
 
-/* The newest ledger of a former process: a ledger is stored only when it is complete. False: there is none.
- */
+/* The newest ledger of a former process: a ledger is stored only when it is complete. False: there is
+ * none. */
 bool ledger_memory_find(const struct inherited_fds *inherited, struct ledger_memory *ret,
                         struct ledger_reader *ret_reader);
 
