@@ -190,7 +190,7 @@ static node_set freed_by_holder(const struct lease *lease) {
 /* True if a majority of the nodes is free. Once a majority is subscribed, a node whose subscription is
  * younger than the attempt counts as free, since its key may have been deleted before; and an attempt is due
  * if only a minority has older ones. */
-static bool is_due_now(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+static bool is_due(const struct shard *shard, const struct lease *lease) {
     node_set free = lease->freed | lease->round.yes;
 
     if (!met_holder(lease))
@@ -200,7 +200,12 @@ static bool is_due_now(const struct shard *shard, const struct lease *lease, ins
             return true;
         free |= lease->listening & (node_set) ~lease->covered;
     }
-    return shard_is_majority(shard, free) && !leaves_pause(shard, lease, now_ns);
+    return shard_is_majority(shard, free);
+}
+
+/* Until an attempt that is due. */
+static int64_t pause_ns(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
+    return leaves_pause(shard, lease, now_ns) ? retry_ordinary_ns(shard) : 0;
 }
 
 /* After messages that are no majority, or that start no attempt. */
@@ -221,8 +226,8 @@ void retry_failed(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         lease->listens = true;
         shard->sink.listen(shard->sink.userdata, lease->request, lease->text, true);
     }
-    if (is_due_now(shard, lease, now_ns))
-        lease_table_set_due(shard, lease, now_ns);
+    if (is_due(shard, lease))
+        lease_table_set_due(shard, lease, now_ns + pause_ns(shard, lease, now_ns));
     else if (met_holder(lease) && freed_by_holder(lease) != 0)
         lease_table_set_due(shard, lease, now_ns + freed_delay_ns(shard, lease, now_ns));
     else if (lease->failure == 1 + FAILURE_BUSY && lease->split)
@@ -248,15 +253,15 @@ bool retry_freed(struct shard *shard, struct lease *lease, unsigned node, instan
     lease->freed |= node_set_of(node);
     if (lease->state != LEASE_WAITING || !met_holder(lease))
         return false;
-    if (is_due_now(shard, lease, now_ns))
+    if (is_due(shard, lease) && !leaves_pause(shard, lease, now_ns))
         return true;
     bring_forward(shard, lease, before, now_ns);
     return false;
 }
 
 void retry_answered_late(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {
-    if (is_due_now(shard, lease, now_ns))
-        retry_by(shard, lease, now_ns);
+    if (is_due(shard, lease))
+        retry_by(shard, lease, now_ns + pause_ns(shard, lease, now_ns));
     else if (met_holder(lease))
         bring_forward(shard, lease, freed_by_holder(lease) & (node_set) ~node_set_of(node), now_ns);
 }
@@ -276,7 +281,12 @@ bool retry_subscribed(struct shard *shard, struct lease *lease, unsigned node, i
     if (!covered && shard_is_majority(shard, lease->covered) && met_agent(lease) &&
         freed_by_holder(lease) == 0)
         lease_table_set_due(shard, lease, now_ns + poll_delay_ns(shard, lease));
-    return is_due_now(shard, lease, now_ns);
+    if (!is_due(shard, lease))
+        return false;
+    int64_t delay_ns = pause_ns(shard, lease, now_ns);
+    if (delay_ns > 0)
+        retry_by(shard, lease, now_ns + delay_ns);
+    return delay_ns == 0;
 }
 
 void retry_unsubscribed(struct shard *shard, struct lease *lease, unsigned node, instant_ns now_ns) {

@@ -113,6 +113,49 @@ static void test_messages_in_an_attempt(void) {
     ok(ms >= 25 && ms <= 76, "but the delay of a poll (%u ms)", ms);
 }
 
+/* Request 1 waits beside a library, has met an agent's lease on nodes 0 and 2, and node 1 said yes. Messages
+ * of nodes 0 and 1 arrive; that of node 2 is lost, since its subscription is younger than the attempt. */
+static void meet_in_part(void) {
+    shard_harness_begin(3);
+    contend(1, true);
+    meet(&librarys);
+    (void) next_attempt_ms();
+    const struct sent sent = *last_sent(OPERATION_ACQUIRE);
+    instant_ns begun_ns = harness.now_ns;
+    shard_subscribed(&harness.shard, 0, 1, begun_ns - 1, harness.now_ns);
+    shard_subscribed(&harness.shard, 1, 1, begun_ns - 1, harness.now_ns);
+    shard_subscribed(&harness.shard, 2, 1, begun_ns + 1, harness.now_ns);
+    vote_with(0, sent.ticket, &agents);
+    vote_with(2, sent.ticket, &agents);
+    vote(1, &sent, VOTE_YES);
+}
+
+static void test_due_in_a_pause(void) {
+    meet_in_part();
+    unsigned ms = next_attempt_ms();
+    ok(ms >= 25 && ms <= 76, "free nodes without messages: the delay of a poll (%u ms)", ms);
+}
+
+/* A majority is subscribed, and only a minority was before the attempt. */
+static void test_uncovered_in_a_pause(void) {
+    wait_behind(&agents, &agents);
+    shard_unsubscribed(&harness.shard, 0, harness.now_ns);
+    shard_unsubscribed(&harness.shard, 2, harness.now_ns);
+    shard_left(&harness.shard, 1, harness.now_ns);
+    unsigned before = attempts();
+    shard_subscribed(&harness.shard, 0, 1, harness.now_ns, harness.now_ns);
+    is_int(attempts(), before, "an attempt that is to cover new subscriptions leaves the name free, too");
+    unsigned ms = next_attempt_ms();
+    ok(ms >= 20 && ms <= 76, "for the delay of a poll (%u ms)", ms);
+
+    wait_behind(&agents, &agents);
+    shard_unsubscribed(&harness.shard, 0, harness.now_ns);
+    shard_unsubscribed(&harness.shard, 2, harness.now_ns);
+    before = attempts();
+    shard_subscribed(&harness.shard, 0, 1, harness.now_ns, harness.now_ns);
+    is_int(attempts(), before + 1, "without a library near it starts at once");
+}
+
 /* Request 1 gets the name after this holder, and releases it. */
 static void hold_after(const struct vote *former) {
     shard_harness_begin(3);
@@ -185,6 +228,8 @@ int main(void) {
     test_woken();
     test_reported();
     test_messages_in_an_attempt();
+    test_due_in_a_pause();
+    test_uncovered_in_a_pause();
     test_next_of_this_host();
     return done_testing();
 }
