@@ -1,11 +1,15 @@
 #include "core/reload-queue.h"
 
+#include <assert.h>
+
 void reload_queue_init(struct reload_queue *queue) {
     list_init(&queue->held);
     queue->loading = false;
 }
 
 bool reload_queue_holds(struct reload_queue *queue, struct reload_queue_entry *call) {
+    assert(list_is_empty(&call->link));
+
     call->refused = false;
     if (queue->loading)
         list_append(&queue->held, &call->link);
@@ -24,6 +28,7 @@ static struct list *behind_refused(struct reload_queue *queue) {
 enum reload_queue_verdict reload_queue_refused(struct reload_queue *queue, struct reload_queue_entry *call) {
     bool begins = !queue->loading;
 
+    assert(list_is_empty(&call->link));
     if (call->refused)
         return RELOAD_ANSWER;
     call->refused = true;

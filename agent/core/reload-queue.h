@@ -26,7 +26,8 @@ static inline struct reload_queue_entry *reload_queue_entry_of(struct list *link
 
 void reload_queue_init(struct reload_queue *queue);
 
-/* A new call, to be sent. True: it is held back, since the scripts are being loaded. */
+/* A new call, which is in no list, is to be sent. True: it is held back, since the scripts are being
+ * loaded. */
 bool reload_queue_holds(struct reload_queue *queue, struct reload_queue_entry *call);
 
 enum reload_queue_verdict {
@@ -38,9 +39,9 @@ enum reload_queue_verdict {
 /* The node answered a call, which is in no list, by NOSCRIPT. */
 enum reload_queue_verdict reload_queue_refused(struct reload_queue *queue, struct reload_queue_entry *call);
 
-/* The node has executed a call, which was sent behind all refused ones, so somebody else has loaded the
- * scripts. Returns the next refused call, which must not be repeated any more: the owner answers it as cut
- * off, and asks again until NULL. */
+/* The node answered a call, which was sent behind all refused ones, and may have executed it: then somebody
+ * else has loaded the scripts. Returns the next refused call, which must not be repeated any more: the owner
+ * answers it as cut off, and asks again until NULL. */
 struct reload_queue_entry *reload_queue_overtaken(struct reload_queue *queue);
 
 /* The scripts are loaded, or the connection has ended: calls are held back no longer. */

@@ -342,7 +342,7 @@ void fault(void) {
             fault_pause();
     } else if (kind <= (sim_faults.kills ? 72 : 87) && sim_steps) {
         fault_clock();
-    } else if (kind <= 85 && !sim_hosts_halt) {
+    } else if (kind <= 85) {
         struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
         fault_kill(agent);
     } else if (kind <= 90 && sim_faults.far_clocks) {

@@ -635,8 +635,9 @@ MUTATIONS = [
      "while (at != &queue->held && reload_queue_entry_of(at)->refused)",
      "while (at != &queue->held)"),
     ("new calls do not wait for the scripts", "agent/core/reload-queue.c",
-     "    return queue->loading;\n}\n\n/*",
-     "    return queue->loading && !list_is_empty(&queue->held);\n}\n\n/*"),
+     "    if (queue->loading)\n        list_append(&queue->held, &call->link);\n"
+     "    return queue->loading;\n",
+     "    return false;\n"),
     ("a call is repeated as often as the node lacks the scripts", "agent/core/reload-queue.c",
      "    if (call->refused)\n        return RELOAD_ANSWER;\n", ""),
     ("a full shard takes no new request", "agent/core/lease-table.c",

@@ -66,6 +66,9 @@ void reload_refused(struct sim_keeper *keeper, const struct event *event) {
 
     call->entry.refused = event->refused;
     enum reload_queue_verdict verdict = reload_queue_refused(&connection->reloads, &call->entry);
+    if (event->refused != (verdict == RELOAD_ANSWER))
+        violation("agent %u repeats a call for want of the scripts %s", keeper->agent->index,
+                  event->refused ? "again" : "never");
     if (verdict == RELOAD_BEGIN)
         load(keeper, event);
     if (verdict != RELOAD_ANSWER)

@@ -428,6 +428,11 @@ static bool is_at_rest(void) {
     return sim_closed && clients_are_idle() && all_idle();
 }
 
+static void calm_node(struct sim_node *node) {
+    node->refuses_until_ns = node->slow_until_ns = 0;
+    node->lacks_scripts = false;
+}
+
 static void run(void) {
     int64_t open_ns = 0;
     const struct event *event;
@@ -444,7 +449,7 @@ static void run(void) {
             sim_calm_ns = sim_now_ns;
             open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
             for (unsigned i = 0; i < sim_n_nodes; i++)
-                sim_nodes[i].refuses_until_ns = sim_nodes[i].slow_until_ns = 0;
+                calm_node(&sim_nodes[i]);
             for (unsigned i = 0; i < sim_n_agents; i++)
                 sim_agents[i].steps_left = 0;
             trace("calm: no more faults");

@@ -10,12 +10,14 @@ static struct reload_queue queue;
 static struct reload_queue_entry calls[CALLS];
 
 static void begin(void) {
+    unsigned held = 0;
+
     reload_queue_init(&queue);
     for (unsigned i = 0; i < CALLS; i++) {
         list_init(&calls[i].link);
-        if (reload_queue_holds(&queue, &calls[i]))
-            skip_all("a call is held back before any is refused");
+        held += reload_queue_holds(&queue, &calls[i]);
     }
+    is_int(held, 0, "before a call is refused, none is held back");
 }
 
 /* The calls that come out, by their letters. */

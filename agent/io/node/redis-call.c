@@ -134,8 +134,8 @@ static void note_round_trip(struct redis *redis, const struct pending_call *call
     latency_note(&redis->latency, (uint32_t) (us < UINT32_MAX ? us : UINT32_MAX), now_ns);
 }
 
-/* True if the call is sent once more, when the scripts are loaded. */
-static bool is_repeated(struct redis *redis, struct pending_call *call) {
+/* The node lacks the scripts: loads them. True: the call is held back, and sent once more then. */
+static bool hold_back(struct redis *redis, struct pending_call *call) {
     enum reload_queue_verdict verdict = reload_queue_refused(&redis->reloads, &call->entry);
 
     if (verdict == RELOAD_BEGIN)
@@ -154,7 +154,7 @@ static void on_call_reply(redisReply *reply, void *userdata) {
     struct pending_call *call = userdata;
     struct redis *redis = call->redis;
 
-    if (is_noscript(reply) && !redis->closing && is_repeated(redis, call))
+    if (is_noscript(reply) && !redis->closing && hold_back(redis, call))
         return;
     if (reply) {
         drop_overtaken(redis);
