@@ -467,6 +467,11 @@ def test_left_out():
     client = agent.client(3)
     grant = client.acquire("resumed", "TTL", 8000, "RESUMABLE")
     equal(client.call("RELEASE", grant["id"]), 1, "the lease is released")
+    # A RESUME fails at once while the release is under way to any node.
+    lab.wait_for(lambda: not any(node.call("EXISTS", "resumed") for node in nodes),
+                 what="the release at all nodes")
+    for _ in range(2):
+        agent.status()  # surveys the keepers, which have the nodes' answers by then
     for node in nodes[:2]:
         node.stop()
     waits = client.call("RESUME", "resumed", grant["secret"], "WAIT", 8000, "ASYNC")
