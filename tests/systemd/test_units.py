@@ -162,9 +162,11 @@ def rejected_at_once(what):
 
 
 def closed():
-    """The socket's state, when it listens no more."""
+    """The socket's state, when it listens no more, and the search for nodes that closed it has ended: until
+    then systemd does not open the socket again."""
     state = host.show("redlockd.socket", "ActiveState")
-    return state if state in ("inactive", "failed") else None
+    searching = host.show("redlockd.service", "ActiveState") == "activating"
+    return state if state in ("inactive", "failed") and not searching else None
 
 
 def test_not_configured():
