@@ -118,6 +118,7 @@ struct sim_agent {
     bool frozen;                    /* the front hangs within a step until the process is killed */
     bool serves;                    /* the front takes requests */
     int64_t stopped_ns, started_ns; /* true time: of the former process, and of this one */
+    int64_t served_ns;              /* the same: since then it takes requests */
 };
 
 extern struct sim_agent sim_agents[SIM_AGENTS_MAX];

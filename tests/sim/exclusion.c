@@ -128,14 +128,17 @@ void exclusion_check_pages(const struct client *granted) {
 
 /* --- answers --- */
 
-/* A front that pauses answers when it goes on; after a restart, once it has asked the nodes. */
+/* A front that pauses answers when it goes on; after a restart, which may pause, once it has asked the
+ * nodes. */
 void exclusion_check_answered(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
     int64_t by_ns = instant_max(client->answer_by_ns, agent->paused_until_ns);
     int64_t timeout_ms = client->ask.terms.node_timeout_ms;
 
     if (client->asked_ns < agent->started_ns)
-        by_ns = instant_max(by_ns, agent->started_ns + NS_PER_MS * (SIM_RESTART_MS + 3 * timeout_ms));
+        by_ns = instant_max(by_ns,
+                            instant_max(agent->started_ns + NS_PER_MS * SIM_RESTART_MS, agent->served_ns) +
+                                NS_PER_MS * 3 * timeout_ms);
     if (client->asked_ns == agent->started_ns + SIM_RESTART_MS * NS_PER_MS) /* read after the pause */
         by_ns = instant_max(by_ns, agent->paused_until_ns + client->answer_by_ns - client->asked_ns);
     if (front_serves(agent) && sim_now_ns > by_ns + NS_PER_MS)

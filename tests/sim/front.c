@@ -244,6 +244,7 @@ static struct client_session *next_former(const struct sim_agent *agent, bool ac
  * first. */
 static void serve(struct sim_agent *agent) {
     agent->serves = true;
+    agent->served_ns = sim_now_ns;
     for (unsigned pass = 0; pass < 2; pass++) {
         struct client_session *of;
         for (int64_t after_ns = -1; (of = next_former(agent, pass == 0, after_ns));) {
