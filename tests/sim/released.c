@@ -42,14 +42,15 @@ void released_note(const struct view *view) {
     next = (next + 1) % RELEASED_MAX;
 }
 
-/* A late extension or a relay's repetition may set a key again: the agent does not know that. */
+/* A late extension or a relay's repetition may set a key again: the agent does not know that. A full shard
+ * forgets its oldest release: the keys expire. */
 void released_look(void) {
     for (unsigned i = 0; i < RELEASED_MAX; i++) {
         const struct released *released = &all[i];
         const struct sim_agent *agent = &sim_agents[released->agent];
         int64_t took_ns = released->true_gone_ns - released->true_ns;
-        if (released->true_gone_ns == 0 || sim_now_ns < released->true_gone_ns ||
-            released->life != agent->life ||
+        if (agent->slots < SIM_REQUESTS_MAX || released->true_gone_ns == 0 ||
+            sim_now_ns < released->true_gone_ns || released->life != agent->life ||
             !calm_is_untroubled_since(released->agent, sim_now_ns - took_ns))
             continue;
         for (unsigned j = 0; j < sim_n_nodes; j++) {
