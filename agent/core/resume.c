@@ -38,8 +38,14 @@ static bool may_decide(const struct shard *shard, const struct lease *lease) {
            node_set_count(gone(lease)) + open > nodes - quorum_of(nodes);
 }
 
-static enum resume_progress report_ended(struct shard *shard, const struct lease *lease) {
+/* If another agent has resumed a lease at a minority, its keys there and the keys that are left exclude
+ * others together, until the client's deadline: by then no key of a former process is deleted. */
+static enum resume_progress report_ended(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     char text[ERROR_TEXT_BYTES];
+
+    if (lease->searches && lease->round.foreign != 0)
+        shard->predecessors.from_ns =
+            instant_max(shard->predecessors.from_ns, now_ns + lease->terms.ttl_ms * NS_PER_MS);
     return report_failed(shard, lease, FAILURE_NOT_HELD, text, error_text_ended(shard, gone(lease), text));
 }
 
@@ -139,7 +145,7 @@ enum resume_progress resume_vote(struct shard *shard, struct lease *lease, insta
     if (quorum_verdict(&lease->round, shard->config.nodes) == VERDICT_REACHED)
         return try_reached(shard, lease, now_ns);
     if (has_ended(shard, lease))
-        return report_ended(shard, lease);
+        return report_ended(shard, lease, now_ns);
     if (lease->under_way && !may_decide(shard, lease))
         return try_failed(shard, lease, false, now_ns);
     return RESUME_OPEN; /* late answers still count, until the next try */

@@ -79,6 +79,39 @@ static void test_spared(void) {
     is_int(deleted(HEX ":web1:0ddba11:42:1000:data"), 1, "those of another one are deleted");
 }
 
+/* Searches for a lease of the former process, whose ttl is 5 s. Node 0 has it; node 1 answers by this vote,
+ * and node 2 has no key. Returns the deletions after an attempt meets the key of node 0. */
+static unsigned deleted_after_search(enum vote_kind kind, int64_t ms) {
+    const struct command search = {.kind = COMMAND_SEARCH,
+                                   .request = 1,
+                                   .terms = {.ttl_ms = 5000, .node_timeout_ms = 100},
+                                   .hold_until_ns = INSTANT_NEVER,
+                                   .text = "x42:1000:data",
+                                   .head_length = 1,
+                                   .tail_length = 12};
+
+    shard_harness_begin(3);
+    succeed(0);
+    shard_command(&harness.shard, &search, harness.now_ns);
+    const struct sent sent = *last_sent(OPERATION_SEARCH);
+    vote(0, &sent, VOTE_YES);
+    vote(1, &sent, kind);
+    vote(2, &sent, VOTE_FREE);
+    assert(last_report(REPORT_FAILED));
+    pass_ms(ms);
+    contend(2, true);
+    meet(0, last_sent(OPERATION_ACQUIRE), HEX REST);
+    return count_sent(OPERATION_RELEASE);
+}
+
+/* Its key at node 0 and another agent's key of it at node 1 exclude others together. */
+static void test_resumed_in_part(void) {
+    is_int(deleted_after_search(VOTE_FOREIGN, 4900), 0,
+           "rule 8: no key is deleted while a client may consider a lease valid that is resumed in part");
+    is_int(deleted_after_search(VOTE_FOREIGN, 5000), 1, "from then on orphans are deleted");
+    is_int(deleted_after_search(VOTE_FREE, 0), 1, "and at once if the lease is nowhere else");
+}
+
 static void test_one_try(void) {
     shard_harness_begin(3);
     succeed(0);
@@ -284,6 +317,7 @@ int main(void) {
     test_deleted();
     test_earlier_process();
     test_spared();
+    test_resumed_in_part();
     test_one_try();
     test_left_alone();
     test_long_value();
