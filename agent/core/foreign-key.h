@@ -11,7 +11,8 @@
  * of a process that ever sent a RESUME are left to their ttl, and so are those of processes whose leases the
  * ledger had no room for (`spared`). A node that was out of reach since the restart may have the former
  * value of a lease that was lost here since, and whose holder may rely on the lease yet: so no orphan is
- * deleted before the deadline of a lost lease. */
+ * deleted before the deadline of a lost lease, or of one that was not found after the restart while another
+ * agent may have resumed it at some nodes (core/resume.c). */
 #pragma once
 
 #include <stdbool.h>

@@ -38,8 +38,9 @@ static bool may_decide(const struct shard *shard, const struct lease *lease) {
            node_set_count(gone(lease)) + open > nodes - quorum_of(nodes);
 }
 
-/* If another agent has resumed a lease at a minority, its keys there and the keys that are left exclude
- * others together, until the client's deadline: by then no key of a former process is deleted. */
+/* Where a node has another value, another agent may have resumed the lease: that key and the keys that are
+ * left exclude others together until the client's deadline. Until then no key of a former process is
+ * deleted. (The former process was dead before the search, so the deadline is less than a ttl away.) */
 static enum resume_progress report_ended(struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     char text[ERROR_TEXT_BYTES];
 
