@@ -21,10 +21,9 @@ void reload_reset(void) {
     n_free = n_touched = 0;
 }
 
-static struct held_call *take(const struct event *event) {
+static struct held_call *take(void) {
     assert(n_free > 0 || n_touched < HELD_MAX);
     struct held_call *call = n_free > 0 ? free_calls[--n_free] : &calls[n_touched++];
-    call->event = *event;
     list_init(&call->entry.link);
     return call;
 }
@@ -38,10 +37,12 @@ static struct held_call *call_of(struct reload_queue_entry *entry) {
 }
 
 bool reload_holds(struct sim_connection *connection, const struct event *event) {
-    struct held_call *call = take(event);
+    struct held_call *call = take();
     bool held = reload_queue_holds(&connection->reloads, &call->entry);
 
-    if (!held)
+    if (held)
+        call->event = *event;
+    else
         give(call);
     return held;
 }
@@ -62,8 +63,9 @@ static void load(struct sim_keeper *keeper, const struct event *refused) {
 void reload_refused(struct sim_keeper *keeper, const struct event *event) {
     struct sim_connection *connection = &keeper->connections[event->node];
     const struct sim_tickets tickets = calls_next_outstanding(connection);
-    struct held_call *call = take(event);
+    struct held_call *call = take();
 
+    call->event = *event;
     call->entry.refused = event->refused;
     enum reload_queue_verdict verdict = reload_queue_refused(&connection->reloads, &call->entry);
     if (event->refused != (verdict == RELOAD_ANSWER))
