@@ -225,6 +225,10 @@ static void reply_hello(struct client *client, const struct client_pending *pend
 
     if (agent_ns > 0)
         agent_clock_bound(&client->clock, agent_ns, 0, pending->sent_ns, client->now_ns);
+    if (tokens[0].type == RESP_ERROR && !pending->reply) {
+        client_note(client, "%.*s", (int) tokens[0].length, tokens[0].text);
+        client->has_complained = true;
+    }
 }
 
 static void reply_leader(struct client *client, struct client_reply *reply, const struct resp_token *tokens,
@@ -472,7 +476,7 @@ void client_fail_requests(struct client *client, int64_t now_ns) {
         next = lease->next;
         if (now_ns < away_until_ns(client, lease))
             continue;
-        client_note(client, "no agent came back within the answer time-out; before, %.400s",
+        client_note(client, "no agent took the request within the answer time-out; before, %.400s",
                     client->broken_text);
         fail_kept(client, lease, REDLOCK_AGENT_AWAY);
     }

@@ -137,11 +137,12 @@ static int broken(struct redlock *connection, int error, const char *text) {
 
 /* With the agent's last words, which may be its reason. */
 static int agent_closed(struct redlock *connection, const char *text) {
-    const struct client *client = &connection->client;
+    struct client *client = &connection->client;
     char why[sizeof(client->error_text)];
 
     (void) snprintf(why, sizeof(why), "%.150s%s%.350s", text, client->has_complained ? ": " : "",
                     client->has_complained ? client->error_text : "");
+    client->refused = client->has_complained;
     return broken(connection, REDLOCK_AGENT_AWAY, why);
 }
 
@@ -335,7 +336,7 @@ void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wai
     fail_overdue(connection, at_ns);
     if (client->over || !connection_is_ours(connection) || at_ns < connection->retry_ns)
         return;
-    connection->untried = false;
+    connection->untried = client->refused = false;
     int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
     connection->open_errno = error == REDLOCK_SYSTEM ? errno : 0;
     if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
@@ -469,6 +470,8 @@ int connection_failed(struct redlock *connection, int error) {
     else if (error == REDLOCK_AGENT_AWAY && client->gone && connection->open_errno != 0)
         client_note(client, "%.300s; this process can't connect again yet: %s", why,
                     strerror(connection->open_errno));
+    else if (error == REDLOCK_AGENT_AWAY && client->gone && client->refused)
+        client_note(client, "%.400s; the library connects again", why);
     else if (error == REDLOCK_AGENT_AWAY && client->gone)
         client_note(client, "%.400s; no agent answers at %s yet", why, connection->socket_path);
     else if (error == REDLOCK_AGENT_AWAY)

@@ -180,7 +180,10 @@ static void answer_observe(const struct resp_token *name) {
 static void answer(const struct resp_token *items, size_t n) {
     bool async = is(&items[n - 1], "ASYNC");
 
-    if (is(&items[0], "HELLO") && scripted.sends_clock) {
+    if (is(&items[0], "HELLO") && scripted.refuses_clients) {
+        scripted_send("-QUOTA user 1000 has 64 of 64 sessions\r\n");
+        (void) shutdown(socket_fd, SHUT_WR);
+    } else if (is(&items[0], "HELLO") && scripted.sends_clock) {
         scripted_send("%%1\r\n$3\r\nnow\r\n:%lld\r\n", (long long) agent_now_ns());
     } else if (is(&items[0], "HELLO")) {
         scripted_send("%%1\r\n$5\r\nproto\r\n:3\r\n");

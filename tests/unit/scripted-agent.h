@@ -16,6 +16,7 @@ extern struct scripted {
     _Atomic int64_t beat;
     _Atomic int64_t release; /* reply to RELEASE */
     _Atomic bool has_page, sends_clock, is_silent, refuses_resume;
+    _Atomic bool refuses_clients;   /* accepts connections, and closes them with a reason */
     _Atomic bool pushes_leader;     /* to a new observer: the name is free */
     _Atomic bool keeps_waiting;     /* ACQUIRE ASYNC gets its grant by scripted_grant() */
     _Atomic bool loses_grants;      /* a grant comes with `at-risk`, `extended` and `lost`, in one message */

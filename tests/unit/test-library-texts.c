@@ -123,6 +123,25 @@ static void test_over(enum call which) {
     redlock_close(connection);
 }
 
+/* An agent that accepts the connection and refuses the client is not one that is gone. */
+static void test_refused_return(enum call which) {
+    scripted_start();
+    struct redlock *connection = connect_scripted();
+    struct redlock_lease *lease = acquire(connection);
+
+    scripted_die();
+    is(redlock_dispatch(connection), REDLOCK_OK);
+    scripted.refuses_clients = true;
+    scripted_again();
+    redlock_set_answer_timeout(connection, 230); /* the last attempts are due after 70, 150 and 310 ms */
+    is_int(call(which, connection, lease), REDLOCK_AGENT_AWAY, names[which]);
+    is_string(text(connection),
+              "the agent closed the connection: QUOTA user 1000 has 64 of 64 sessions; "
+              "the library connects again",
+              "has the next agent's reason");
+    redlock_close(connection);
+}
+
 static bool ends_with(const char *whole, const char *end) {
     return strlen(whole) >= strlen(end) && strcmp(whole + strlen(whole) - strlen(end), end) == 0;
 }
@@ -162,7 +181,7 @@ static void test_no_return(void) {
     is(redlock_dispatch(connection), REDLOCK_OK);
     misuse(connection);
     ok(dispatch_until(connection, &events.failed, 1), "no agent returns");
-    ok(strstr(events.text, "no agent came back") && strstr(events.text, "closed the connection"),
+    ok(strstr(events.text, "no agent took the request") && strstr(events.text, "closed the connection"),
        "the callback gets a text: %s", events.text);
     redlock_close(connection);
 }
@@ -182,6 +201,8 @@ int main(void) {
     for (enum call which = CALL_CHECK; which < CALLS; which++) {
         if (waits(which))
             test_no_answer(which);
+        if (which != CALL_RELEASE_ASYNC && which != CALL_ASYNC)
+            test_refused_return(which);
         if (which != CALL_RELEASE_ASYNC) /* there is nothing to send */
             test_away(which);
         if (which >= CALL_ACQUIRE && which <= CALL_ASYNC)
