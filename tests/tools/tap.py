@@ -46,8 +46,19 @@ def note(text):
 
 
 def on_failure(explain):
-    """explain() returns text that helps to understand a failure: printed once, at the end."""
+    """explain() returns text that helps to understand a failure, such as a log. Its last lines are printed
+    when a test breaks off, before later tests write to the log or empty it, and at the end."""
     _explanations.append(explain)
+
+
+def _explain(lines):
+    for explain in _explanations:
+        try:
+            text = explain()
+        except Exception as error:
+            text = "no explanation: %s: %s" % (type(error).__name__, error)
+        for line in text.splitlines()[-lines:]:
+            note(line)
 
 
 def skip(what, why):
@@ -68,9 +79,8 @@ def main(*tests):
             ok(False, "%s, line %d: %s: %s" % (test.__name__, number, type(error).__name__, text))
             for line in traceback.format_exc().splitlines():
                 note(line)
+            _explain(20)
     if _failures:
-        for explain in _explanations:
-            for line in explain().splitlines()[-100:]:
-                note(line)
+        _explain(100)
     print("1..%d" % _checks, flush=True)
     sys.exit(1 if _failures else 0)
