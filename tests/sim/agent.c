@@ -165,10 +165,13 @@ static void on_cut(void *userdata, unsigned node) {
     keeper->to_cut |= node_set_of(node);
 }
 
-static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
+/* The number of resumes, in the last bytes, often has a carry at the first. */
+void agent_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     (void) userdata;
     for (unsigned i = 0; i < SECRET_BYTES; i++)
         secret[i] = (uint8_t) random_next(&sim_random);
+    if (secret[0] < UINT8_MAX / 4)
+        secret[SECRET_BYTES - 1] = UINT8_MAX;
 }
 
 static void on_listen(void *userdata, uint64_t request, const struct shared_string *name, bool wanted) {
@@ -294,7 +297,7 @@ static void keeper_probed(struct sim_keeper *keeper, const struct event *event) 
     if (!node_trust_holds(&keeper->shard, event->node))
         connection->trusted.process = EPOCH_OF_NONE;
     trust_probed(keeper, event->node, answer);
-    trust_timed(keeper, event->node, event);
+    trust_time_arrives(keeper, event->node, event);
 }
 
 static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
@@ -304,6 +307,7 @@ static void keeper_event(struct sim_keeper *keeper, const struct event *event) {
         trust_word_arrives(keeper, event->node);
         node_trust_bless(&keeper->shard, event->node, keeper_now(keeper));
     } else if (event->kind == EVENT_REPLY) {
+        trust_time_arrives(keeper, event->node, event);
         calls_answered(keeper, event);
         trust_timed(keeper, event->node, event);
     } else if (event->kind == EVENT_NOSCRIPT) {
@@ -470,7 +474,7 @@ static void keeper_start(struct sim_agent *agent, unsigned index, int64_t uplink
         .bless = on_bless,
         .amend = on_amend,
         .cut = on_cut,
-        .secret = on_secret,
+        .secret = agent_secret,
         .listen = on_listen,
         .userdata = keeper,
     };

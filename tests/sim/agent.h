@@ -149,6 +149,7 @@ void agents_clear_through(void *memory, const struct shared_string_pool *texts);
 void agent_start(struct sim_agent *agent);
 void agent_kill(struct sim_agent *agent);
 void agent_event(struct sim_agent *agent, const struct event *event);
+void agent_secret(void *userdata, uint8_t secret[SECRET_BYTES]); /* random bytes: a sink's function */
 void agent_silence(struct sim_agent *agent, unsigned keeper, unsigned node);
 void agent_check_silent(const struct sim_agent *agent);                  /* at the end of a run */
 void agent_cut(struct sim_agent *agent, unsigned keeper, unsigned node); /* breaks a connection */

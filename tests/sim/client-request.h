@@ -13,6 +13,9 @@ void client_request_connect(struct client *client);
 void client_request_acquire(struct client *client);
 void client_request_resume(struct client *client);
 
+/* Behind a request that waits: the answer comes after that one's. False: too many are unanswered. */
+bool client_request_behind(struct client *client);
+
 /* About its lease. */
 void client_request_check(struct client *client);
 void client_request_release(struct client *client);

@@ -102,7 +102,8 @@ static void act(struct client *client) {
         break;
     case CLIENT_ASKING:
     case CLIENT_RESUMING:
-        leave(client);
+        if (client->ask.async || chance(50) || !client_request_behind(client))
+            leave(client);
         break;
     case CLIENT_RELEASING:
         break;

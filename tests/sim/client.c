@@ -30,7 +30,6 @@ bool client_has_promises(unsigned agent) {
 }
 
 void clients_reset(unsigned count) {
-    sim_n_clients = count;
     exclusion_reset();
     released_reset();
     observer_reset();
@@ -38,6 +37,9 @@ void clients_reset(unsigned count) {
     client_habits.crowded = chance(30);
     client_habits.heartbeat = chance(sim_faults.slow_starts ? 80 : 15);
     client_habits.pace_ns = chance(50) ? pick(1, 30) * NS_PER_MS : 0;
+    if (client_habits.crowded && chance(30)) /* two take turns: nobody else takes the name that one misses */
+        count = 2;
+    sim_n_clients = count;
     for (unsigned i = 0; i < count; i++) {
         unsigned agent = (unsigned) pick(0, sim_n_agents - 1);
         sim_clients[i] = (struct client){.agent = client_has_promises(agent) ? agent : 0};
@@ -139,7 +141,7 @@ void clients_halt(const struct sim_agent *agent, int64_t for_ns) {
 static bool has_new_request(const struct client *client) {
     return (client->state == CLIENT_ASKING || client->state == CLIENT_RESUMING) &&
            (client->asked_ns >= client_agent(client)->stopped_ns ||
-            client_session_of(client_index(client))->n_socket > 0);
+            client_session_of(client_index(client))->n_socket > client->behind_bytes);
 }
 
 void clients_restarted(const struct sim_agent *agent) {

@@ -108,12 +108,6 @@ static enum registry_reading on_grant_reading(void *userdata, const struct reque
                                                                                          : GRANT_UNREAD;
 }
 
-static void on_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
-    (void) userdata;
-    for (unsigned i = 0; i < SECRET_BYTES; i++)
-        secret[i] = (uint8_t) random_next(&sim_random);
-}
-
 static int on_page(void *userdata, struct session *session) {
     struct client_session *of = client_session_from(session);
 
@@ -383,7 +377,7 @@ void front_start(struct sim_agent *agent) {
                                        .outcome = on_outcome,
                                        .changed = on_changed,
                                        .grant_reading = on_grant_reading,
-                                       .secret = on_secret,
+                                       .secret = agent_secret,
                                        .userdata = agent};
     const struct front_state_sink front_sink = {.write = on_write,
                                                 .query = on_command,

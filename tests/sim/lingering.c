@@ -14,8 +14,11 @@ void lingering_reset(void) {
     memset(all, 0, sizeof(all));
 }
 
-void lingering_forget(unsigned client) {
-    all[client].linger_until_ns = 0;
+void lingering_resumed(unsigned client, unsigned agent) {
+    struct view *view = &all[client];
+
+    if (view->agent != agent || view->true_died_ns < sim_agents[agent].started_ns)
+        view->linger_until_ns = 0;
 }
 
 void lingering_begin(unsigned client) {
@@ -74,12 +77,21 @@ static bool is_outdated(const struct view *granted) {
            granted->deadline_ns - view_ttl_ns(granted) < agent->halted_clock_ns;
 }
 
+/* A process that does not know the lease, or was killed in the turn of the request, may resume it. */
+static bool may_have_resumed(const struct view *granted, const struct view *view) {
+    const struct sim_agent *agent = view_agent(view);
+
+    return granted->resumes && view_index(granted) == (unsigned) (view - all) &&
+           (view->true_died_ns < agent->started_ns || agent->slots < SIM_REQUESTS_MAX);
+}
+
 void lingering_check_granted(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         const struct view *view = &all[i];
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
         if (view->linger_until_ns == 0 || view->name != granted->name ||
-            view_agent(view)->halted_until_ns != 0 || is_outdated(granted))
+            view_agent(view)->halted_until_ns != 0 || is_outdated(granted) ||
+            may_have_resumed(granted, view))
             continue;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))

@@ -5,8 +5,10 @@
 #include "view.h"
 
 void lingering_reset(void);
-void lingering_begin(unsigned client);  /* its session ended */
-void lingering_forget(unsigned client); /* it may resume that lease */
+void lingering_begin(unsigned client); /* its session ended */
+
+/* The client asks this agent to resume a lease. That may succeed, but not for the one that lingers there. */
+void lingering_resumed(unsigned client, unsigned agent);
 
 /* A process continues: for it, what came without a process comes now. */
 void lingering_restarted(const struct sim_agent *agent);

@@ -34,7 +34,8 @@ static uint64_t requests;
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
 
-static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
+static int64_t true_cool_until_ns[SIM_NAMES];             /* no client gets the name before */
+static uint8_t last_lease[SIM_NAMES][SECRET_LEASE_BYTES]; /* of the last holder's lock values; 0: none */
 
 void observer_reset(void) {
     views_reset();
@@ -42,6 +43,7 @@ void observer_reset(void) {
     memset(acquired_ns, 0, sizeof(acquired_ns));
     memset(set_ns, 0, sizeof(set_ns));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
+    memset(last_lease, 0, sizeof(last_lease));
     calm_reset();
     requests = 0;
 }
@@ -66,7 +68,7 @@ void observer_asked(unsigned client, unsigned agent, unsigned name, const struct
                           .hold_until_ns = ask->resumes ? granted_until_ns[client] : INSTANT_NEVER,
                           .hold_by_resume = ask->resumes && granted_by_resume[client]};
     if (ask->resumes)
-        lingering_forget(client);
+        lingering_resumed(client, agent);
     if (former != VIEW_NOTHING)
         violation("client %u asks in state %u", client, former);
 }
@@ -176,6 +178,19 @@ static void report_deadline(struct view *view, int64_t deadline_ns) {
     watch_deadline(view);
 }
 
+/* A former holder's secret is good for nothing once the name has another holder. The secret of a lease that
+ * has ended before its grant is read is not known. */
+static void check_secret(const struct view *granted) {
+    static const uint8_t unknown[SECRET_BYTES];
+
+    if (memcmp(granted->secrets[0], unknown, SECRET_BYTES) == 0)
+        return;
+    if (memcmp(granted->secrets[0], last_lease[granted->name], SECRET_LEASE_BYTES) == 0)
+        violation("client %u gets name %u with the secret of the last holder", view_index(granted),
+                  granted->name);
+    memcpy(last_lease[granted->name], granted->secrets[0], SECRET_LEASE_BYTES);
+}
+
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]) {
     struct view *view = &views[client];
 
@@ -199,6 +214,7 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     if (!view->resumes) {
         check_order(view);
         check_cooldown(view);
+        check_secret(view);
     }
     report_deadline(view, deadline_ns);
     lingering_check_granted(view);

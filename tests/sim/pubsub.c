@@ -32,6 +32,14 @@ static struct event event_of(const struct sim_keeper *keeper, enum event_kind ki
                           .at_ns = at_ns};
 }
 
+/* A message may overtake the answers of its node, on the other connection. */
+static int64_t message_ns(int64_t *last_ns) {
+    int64_t delay_ns = chance(50) ? pick(20, 500) * NS_PER_US : network_delay_ns();
+
+    *last_ns = instant_max(*last_ns + 1, sim_now_ns + delay_ns);
+    return *last_ns;
+}
+
 static int64_t in_order(int64_t *last_ns) {
     *last_ns = instant_max(*last_ns + 1, sim_now_ns + network_delay_ns());
     return *last_ns;
@@ -173,7 +181,7 @@ void pubsub_publish(const struct sim_node *node, unsigned name) {
             if (!sim_calm && chance(3))
                 continue;
             struct event event =
-                event_of(keeper, EVENT_MESSAGE, index, in_order(&keeper->subscriptions[index].reply_ns));
+                event_of(keeper, EVENT_MESSAGE, index, message_ns(&keeper->subscriptions[index].reply_ns));
             event.name = (uint8_t) name;
             events_add(&event);
         }

@@ -107,7 +107,7 @@ void violation(const char *format, ...) {
 
 /* A slow node answers all, each later than the last. */
 static int64_t later_reply(const struct sim_node *node, struct sim_connection *connection) {
-    int64_t at_ns = sim_now_ns + pick(20, 500) * NS_PER_US;
+    int64_t at_ns = sim_now_ns + (chance(90) ? pick(20, 500) : pick(500, 2000)) * NS_PER_US;
 
     if (sim_now_ns < node->slow_until_ns)
         at_ns += pick(0, node->slow_us) * NS_PER_US;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "agent.h"
+#include "core/lease-table.h"
+#include "core/ticket.h"
 #include "events.h"
 #include "node.h"
 #include "trust.h"
@@ -22,6 +24,13 @@ struct shown {
     int64_t true_timed_ns;   /* since this instant of true time, on this connection */
     int64_t low_ns, high_ns; /* the node's clock is ahead of the host's by so much, */
     int64_t sent_ns;         /* since this instant of the host */
+    int64_t step_ns;         /* by the last answer to a call, its clock was set by so much at least; 0: no */
+};
+
+/* A keeper has seen that the node's clock was set. */
+struct stepped {
+    uint32_t life;             /* of the agent */
+    int64_t true_ns, floor_us; /* then, and under this epoch; 0: never */
 };
 
 static struct {
@@ -34,6 +43,7 @@ static struct {
     bool by_operator;                                          /* an operator has shortened an epoch */
     bool word[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX]; /* an operator's, for a quarantine now */
     struct shown shown[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX];
+    struct stepped stepped[SIM_AGENTS_MAX][SIM_KEEPERS_MAX][SIM_NODES_MAX];
 } trust;
 
 void trust_reset(void) {
@@ -44,6 +54,10 @@ void trust_reset(void) {
 
 static bool *word_of(const struct sim_keeper *keeper, unsigned node) {
     return &trust.word[keeper->agent->index][keeper->index][node];
+}
+
+static struct stepped *stepped_of(const struct sim_keeper *keeper, unsigned node) {
+    return &trust.stepped[keeper->agent->index][keeper->index][node];
 }
 
 /* An operator's BLESS reaches the keeper. */
@@ -185,16 +199,32 @@ void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct p
     end_word(keeper, node);
 }
 
+/* A node whose clock was set votes again once it is blessed anew, or all leases with its earlier votes have
+ * ended. */
+static void check_stepped(const struct sim_keeper *keeper, unsigned node) {
+    const struct stepped *stepped = stepped_of(keeper, node);
+
+    if (keeper->agent->quarantine && stepped->true_ns > 0 && stepped->life == keeper->agent->life &&
+        stepped->floor_us == keeper->connections[node].trusted.floor_us &&
+        sim_now_ns < stepped->true_ns + longest_ns(keeper->agent->index))
+        violation("agent %u uses node %u, whose clock was set, under the epoch of before",
+                  keeper->agent->index, node);
+}
+
 void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes) {
     if (operation != OPERATION_ACQUIRE && operation != OPERATION_EXTEND)
         return;
     for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
         if (shown_by(keeper, i)->foreign)
             violation("agent %u uses nodes, though node %u is another fleet's", keeper->agent->index, i);
-    for (unsigned i = 0; i < keeper->agent->n_nodes; i++)
-        if (nodes & node_set_of(i) && shown_by(keeper, i)->max_ttl_ms < keeper->agent->max_ttl_ms)
+    for (unsigned i = 0; i < keeper->agent->n_nodes; i++) {
+        if (!(nodes & node_set_of(i)))
+            continue;
+        check_stepped(keeper, i);
+        if (shown_by(keeper, i)->max_ttl_ms < keeper->agent->max_ttl_ms)
             violation("agent %u uses node %u, whose epoch is for leases of %u ms", keeper->agent->index, i,
                       shown_by(keeper, i)->max_ttl_ms);
+    }
 }
 
 /* --- clocks --- */
@@ -217,13 +247,14 @@ static bool only_this_clock_was_set(const struct sim_keeper *keeper, unsigned no
 }
 
 /* The clocks' rates differ by less than 1 %, since the last answer and within this round trip. */
-void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
+void trust_time_arrives(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
     struct shown *shown = shown_by(keeper, node), before = *shown;
     bool by_probe = answer->kind == EVENT_PROBED;
     int64_t time_us = by_probe ? answer->as.probe.answer.time_us : answer->time_us;
     int64_t sent_ns = answer->sent_ns, received_ns = clock_read(&keeper->agent->clock);
     int64_t drift_ns = (received_ns - before.sent_ns + received_ns - sent_ns) / 100;
 
+    shown->step_ns = 0;
     if (time_us < 0)
         return;
     if (!before.timed)
@@ -232,11 +263,41 @@ void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct ev
     shown->sent_ns = sent_ns;
     shown->low_ns = time_us * NS_PER_US - received_ns;
     shown->high_ns = (time_us + 1) * NS_PER_US - sent_ns;
-    int64_t apart_ns = instant_max(before.low_ns - shown->high_ns, shown->low_ns - before.high_ns);
-    if (!by_probe && before.timed && !sim_sets_differ && apart_ns > drift_ns + STEP_MS * NS_PER_MS &&
-        keeper->shard.nodes[node].trust == NODE_TRUSTED && only_this_clock_was_set(keeper, node))
+    int64_t apart_ns =
+        instant_max(before.low_ns - shown->high_ns, shown->low_ns - before.high_ns) - drift_ns;
+    if (!by_probe && before.timed && !sim_sets_differ && apart_ns > STEP_MS * NS_PER_MS)
+        shown->step_ns = apart_ns;
+}
+
+/* No lease has a vote of the answer that shows the step. */
+static void check_votes(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
+    const struct shard *shard = &keeper->shard;
+    const struct sim_tickets *tickets = &answer->as.answer.tickets;
+
+    for (uint32_t i = 0; i < tickets->count; i++) {
+        if (ticket_slot(tickets->all[i]) >= shard->leases.capacity)
+            continue;
+        const struct lease *lease = pool_at(&shard->leases, ticket_slot(tickets->all[i]));
+        if (lease_table_ticket(shard, lease) == tickets->all[i] && lease->state != LEASE_FREE &&
+            lease->state != LEASE_RELEASING && (lease->round.yes & node_set_of(node)))
+            violation("agent %u counts a vote of node %u, in the answer that shows that its clock was set",
+                      keeper->agent->index, node);
+    }
+}
+
+/* If the answer shows a step, the keeper has noticed: and will not use the node under its present epoch. */
+void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
+    int64_t step_ns = shown_by(keeper, node)->step_ns;
+
+    if (step_ns == 0 || !only_this_clock_was_set(keeper, node))
+        return;
+    if (keeper->shard.nodes[node].trust == NODE_TRUSTED)
         violation("agent %u trusts node %u, whose clock was set by %lld ms at least", keeper->agent->index,
-                  node, (long long) ((apart_ns - drift_ns) / NS_PER_MS));
+                  node, (long long) (step_ns / NS_PER_MS));
+    check_votes(keeper, node, answer);
+    if (trust.true_set_ns[node] > 0)
+        *stepped_of(keeper, node) =
+            (struct stepped){keeper->agent->life, sim_now_ns, keeper->connections[node].epoch.floor_us};
 }
 
 /* True if the keeper can ask the node, and knew its clock before the step. */

@@ -15,10 +15,12 @@ void trust_blessed(unsigned node, const struct event *blessing); /* by this, aft
 void trust_shortened(unsigned node);                             /* its epoch is for shorter leases now */
 void trust_clock_set(unsigned node);
 
-/* What a keeper sees: answers, before and after it has read them, and broken connections. */
+/* What a keeper sees: answers to probes and their times, answers to calls, each before and after it has read
+ * them, and broken connections. */
 void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
 void trust_probed(const struct sim_keeper *keeper, unsigned node, const struct probe *answer);
-void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
+void trust_time_arrives(const struct sim_keeper *keeper, unsigned node, const struct event *answer);
+void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer); /* to a call */
 void trust_outlived(const struct sim_keeper *keeper); /* it ends a lease, since clocks were set */
 void trust_unseen(const struct sim_keeper *keeper, unsigned node);
 void trust_asks(const struct sim_keeper *keeper, enum operation operation, node_set nodes);
