@@ -418,12 +418,16 @@ static void test_ends(void) {
     is_string(pushed(0), "", "no push afterwards");
     is_int(harness.front.observers.names.pool.taken, 0, "the name is forgotten with its last answer");
     ok(!query_within_ms(5000), "and asked for no more");
+    const uint64_t *used = harness.front.registry.quota.used;
+    is_int((int64_t) used[QUOTA_NAMES], 0, "no user pays for the name any more");
     ask(0, "OBSERVE job");
     ask(0, "OBSERVE other");
     ask(1, "OBSERVE job");
     (void) disconnect_expel(&harness.sessions[0], "malformed", harness.now_ns);
+    is_int((int64_t) used[QUOTA_NAMES], 1, "its next observer's user pays for a name");
     disconnect_end(&harness.sessions[1], harness.now_ns);
     is_int(harness.front.observers.entries.taken, 0, "a session's end ends its observations");
+    is_int((int64_t) (used[QUOTA_NAMES] + used[QUOTA_OBSERVATIONS]), 0, "and nobody pays");
 }
 
 static void test_limits(void) {
