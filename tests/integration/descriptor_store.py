@@ -138,7 +138,9 @@ class KeptAgent(lab.Agent):
         return [name for name in self.names() if name.startswith("ledger-")]
 
     def wait_stored(self, *clients):
+        """An ended session may have had the same short name: its removal, sent before, is read first."""
         names = [session_name(client) for client in clients]
+        self.read_all()
         lab.wait_for(lambda: set(names) <= set(self.names()), what="connections in the store")
 
     def read_all(self):
