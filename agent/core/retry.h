@@ -21,7 +21,7 @@
  * one.
  *
  * Where polling lock clients want the name, too, neither the message of an agent's release nor a new
- * subscription starts an attempt: the next one comes after the delay of a poll (foreign-contender.h).
+ * subscription starts an attempt. The next attempt comes after the delay of a poll (foreign-contender.h).
  *
  * Polling goes on, rarely while a majority is covered and the holder is an agent, which publishes, or while
  * no majority can be asked. Expiry needs no message: a request tries when so many of the keys that it met

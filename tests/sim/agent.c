@@ -165,7 +165,7 @@ static void on_cut(void *userdata, unsigned node) {
     keeper->to_cut |= node_set_of(node);
 }
 
-/* The number of resumes, in the last bytes, often has a carry at the first. */
+/* In a quarter of the lock values the first RESUME carries in the number of resumes, the last bytes. */
 void agent_secret(void *userdata, uint8_t secret[SECRET_BYTES]) {
     (void) userdata;
     for (unsigned i = 0; i < SECRET_BYTES; i++)

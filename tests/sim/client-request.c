@@ -35,8 +35,7 @@ static size_t write_request(char *line, char *ret, size_t size) {
     return writer.length;
 }
 
-/* Returns the number of bytes. */
-static size_t __attribute__((format(printf, 3, 4)))
+static void __attribute__((format(printf, 3, 4)))
 say(struct client *client, enum expected expected, const char *format, ...) {
     char line[LINE_BYTES], bytes[2 * LINE_BYTES];
     va_list arguments;
@@ -52,7 +51,7 @@ say(struct client *client, enum expected expected, const char *format, ...) {
     front_receive(client_index(client), bytes, part);
     if (part < length)
         front_receive(client_index(client), bytes + part, length - part);
-    return length;
+    client->behind_bytes += length;
 }
 
 void client_request_connect(struct client *client) {
@@ -61,12 +60,12 @@ void client_request_connect(struct client *client) {
     client->protocol = 2;
     client->paged = client->pushes = false;
     if (chance(60)) {
-        (void) say(client, EXPECTED_OTHER, "HELLO 3");
+        say(client, EXPECTED_OTHER, "HELLO 3");
         client->protocol = 3;
         client->pushes = true;
     }
     if (chance(80)) {
-        (void) say(client, EXPECTED_OTHER, "PAGE");
+        say(client, EXPECTED_OTHER, "PAGE");
         client->paged = true;
     }
 }
@@ -139,12 +138,12 @@ static void send_ask(struct client *client, const char *line) {
     client->id = 0;
     client->slot = -1;
     client->asked_ns = sim_now_ns;
-    client->behind_bytes = 0;
     exclusion_expect_answer(client);
     observer_asked(client_index(client), agent->index, client->name, ask);
     if (chance(3)) /* it is stopped, and reads nothing */
         client->stopped_until_ns = sim_now_ns + pick(0, 5000) * NS_PER_MS;
-    (void) say(client, EXPECTED_OUTCOME, "%s%s", line, ask->async ? " ASYNC" : "");
+    say(client, EXPECTED_OUTCOME, "%s%s", line, ask->async ? " ASYNC" : "");
+    client->behind_bytes = 0;
 }
 
 void client_request_acquire(struct client *client) {
@@ -203,7 +202,7 @@ bool client_request_beat(struct client *client) {
 
     if (heartbeat_ms == 0 || chance(40) || client->n_expected >= EXPECTED_MAX / 2 /* the agent is down */)
         return false;
-    (void) say(client, EXPECTED_BEAT, "BEAT %llu", (unsigned long long) client->id);
+    say(client, EXPECTED_BEAT, "BEAT %llu", (unsigned long long) client->id);
     if (client->state == CLIENT_HOLDING)
         client_step_later(client, pick(early_ms, heartbeat_ms + heartbeat_ms / 4) * NS_PER_MS);
     return true;
@@ -216,7 +215,7 @@ void client_request_other(struct client *client) {
 
     if (other->agent == client->agent && other->id != 0 &&
         client_uid(client_index(other)) != client_uid(client_index(client)))
-        (void) say(client, EXPECTED_NOTHING, "%s %llu", words[pick(0, 2)], (unsigned long long) other->id);
+        say(client, EXPECTED_NOTHING, "%s %llu", words[pick(0, 2)], (unsigned long long) other->id);
 }
 
 /* A secret is good for its user on its host. */
@@ -232,22 +231,22 @@ bool client_request_stolen(struct client *client) {
         return false;
     trace("client %u: resumes the lease of client %u at agent %u", client_index(client), client_index(other),
           client->agent);
-    (void) say(client, EXPECTED_REFUSAL, "RESUME %u %s WAIT 0", other->name, other->token);
+    say(client, EXPECTED_REFUSAL, "RESUME %u %s WAIT 0", other->name, other->token);
     return true;
 }
 
 bool client_request_behind(struct client *client) {
     if (client->n_expected >= EXPECTED_MAX / 2)
         return false;
-    client->behind_bytes += say(client, EXPECTED_OTHER, "PING");
+    say(client, EXPECTED_OTHER, "PING");
     client_step_later(client, pick(0, 3000) * NS_PER_MS);
     return true;
 }
 
 void client_request_check(struct client *client) {
-    (void) say(client, EXPECTED_CHECK, "CHECK %llu", (unsigned long long) client->id);
+    say(client, EXPECTED_CHECK, "CHECK %llu", (unsigned long long) client->id);
 }
 
 void client_request_release(struct client *client) {
-    (void) say(client, EXPECTED_RELEASE, "RELEASE %llu", (unsigned long long) client->id);
+    say(client, EXPECTED_RELEASE, "RELEASE %llu", (unsigned long long) client->id);
 }

@@ -44,7 +44,7 @@ struct client {
     int64_t deadline_ns; /* by its host's clock, as last seen */
     int64_t slot;
     int64_t asked_ns;
-    size_t behind_bytes;  /* that it has sent behind its request */
+    size_t behind_bytes;  /* that it has sent since then */
     int64_t answer_by_ns; /* of the unanswered request, in true time */
     bool untroubled;      /* when it asked, nothing was in the way of a majority */
     struct sim_ask ask;   /* its request, or its last lease's */

@@ -32,17 +32,18 @@ static struct event event_of(const struct sim_keeper *keeper, enum event_kind ki
                           .at_ns = at_ns};
 }
 
-/* A message may overtake the answers of its node, on the other connection. */
-static int64_t message_ns(int64_t *last_ns) {
-    int64_t delay_ns = chance(50) ? pick(20, 500) * NS_PER_US : network_delay_ns();
-
+static int64_t delayed(int64_t *last_ns, int64_t delay_ns) {
     *last_ns = instant_max(*last_ns + 1, sim_now_ns + delay_ns);
     return *last_ns;
 }
 
 static int64_t in_order(int64_t *last_ns) {
-    *last_ns = instant_max(*last_ns + 1, sim_now_ns + network_delay_ns());
-    return *last_ns;
+    return delayed(last_ns, network_delay_ns());
+}
+
+/* A message may overtake the answers of its node, on the other connection. */
+static int64_t message_ns(int64_t *last_ns) {
+    return delayed(last_ns, chance(50) ? pick(20, 500) * NS_PER_US : network_delay_ns());
 }
 
 static instant_ns keeper_now(const struct sim_keeper *keeper) {

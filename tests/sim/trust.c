@@ -285,7 +285,8 @@ static void check_votes(const struct sim_keeper *keeper, unsigned node, const st
     }
 }
 
-/* If the answer shows a step, the keeper has noticed: and will not use the node under its present epoch. */
+/* The keeper must have noticed a step that the answer shows. From now on the keeper does not use the node
+ * under its present epoch (check_stepped()). */
 void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct event *answer) {
     int64_t step_ns = shown_by(keeper, node)->step_ns;
 

@@ -131,11 +131,11 @@ static void meet_in_part(void) {
 /* The key of node 2 may be gone, which with node 1 is a majority. */
 static void test_due_in_a_pause(void) {
     meet_in_part();
-    unsigned before = attempts(), ms = next_attempt_ms();
+    unsigned ms = next_attempt_ms();
     ok(ms >= 300, "while a message is sure to come, polls are rare (%u ms)", ms);
 
     meet_in_part();
-    before = attempts();
+    unsigned before = attempts();
     shard_subscribed(&harness.shard, 2, 1, harness.now_ns + 1, harness.now_ns);
     is_int(attempts(), before, "a subscription that makes an attempt due starts none in a pause");
     ms = next_attempt_ms();
