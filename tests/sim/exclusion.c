@@ -160,6 +160,18 @@ static bool meets_short_ttl(const struct client *client) {
     return meets;
 }
 
+/* protocol.md: no attempt may end within the bound behind a RESUME whose outcome is open. */
+static bool is_behind_resume(const struct client *client) {
+    bool is_behind = false;
+
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *other = &sim_clients[i];
+        is_behind |= other != client && other->state == CLIENT_RESUMING && other->agent == client->agent &&
+                     other->name == client->name;
+    }
+    return is_behind;
+}
+
 /* The requests of the client's user under its rule, without this one, that hold or wait. */
 static unsigned others_of_rule(const struct client *client, enum client_state state) {
     unsigned count = 0;
@@ -269,7 +281,7 @@ void exclusion_check_answer(const struct client *client, const char *error) {
     if (strcmp(error, "BUSY") == 0 && !resumes && !sim_steps && is_free(client))
         violation("client %u gets BUSY, and nobody has name %u", client_index(client), client->name);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && !meets_short_ttl(client) &&
-        agent_is_untroubled(client_agent(client)))
+        !is_behind_resume(client) && agent_is_untroubled(client_agent(client)))
         violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", client_index(client));
 }
 

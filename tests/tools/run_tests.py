@@ -19,12 +19,13 @@ import time
 import summary
 
 # CONTRIBUTING.md has the purpose of each leg. `minutes`: about the time of the leg's usual tests on two
-# cores; with --all, `all_minutes`.
+# cores; with --all, `all_minutes`. `rest`: what is built if other tests than the usual ones may run.
 LEGS = {
     "gcc": {"compiler": "gcc", "sanitize": "none", "minutes": 8, "all_minutes": 12},
     "clang": {"compiler": "clang", "sanitize": "none", "minutes": 0.5, "all_minutes": 10},
     "address": {"compiler": "gcc", "sanitize": "address", "minutes": 5, "all_minutes": 15},
-    "thread": {"compiler": "gcc", "sanitize": "thread", "minutes": 4, "all_minutes": 15},
+    "thread": {"compiler": "gcc", "sanitize": "thread", "minutes": 4, "all_minutes": 15,
+               "rest": ["all", "unit-programs"]},
     "fuzz": {"compiler": "clang", "sanitize": "fuzz", "minutes": 1, "all_minutes": 4,
              "build": ["fuzz-programs"]},
 }
@@ -73,8 +74,9 @@ def build_directory(leg):
     return "build-%s-%s" % (LEGS[leg]["compiler"], LEGS[leg]["sanitize"])
 
 
-def ninja(leg, *options):
-    return ["ninja", "-C", build_directory(leg), *options, *LEGS[leg].get("build", [])]
+def ninja(leg, is_usual, *options):
+    targets = LEGS[leg].get("build", []) if is_usual else LEGS[leg].get("rest", LEGS[leg].get("build", []))
+    return ["ninja", "-C", build_directory(leg), *options, *targets]
 
 
 def read_durations():
@@ -182,8 +184,9 @@ def log_path(leg, logbase):
 class Leg:
     """A build, locked: two runs in one tree share it while there is nothing to build."""
 
-    def __init__(self, name):
+    def __init__(self, name, is_usual):
         self.name = name
+        self.is_usual = is_usual  # only the usual tests run
         self.directory = build_directory(name)
         self.built = False
         self.ready = threading.Event()  # the build has ended
@@ -199,7 +202,7 @@ class Leg:
     def is_fresh(self):
         if not os.path.exists(os.path.join(self.directory, "build.ninja")):
             return False
-        dry = subprocess.run(ninja(self.name, "-n"), capture_output=True, text=True)
+        dry = subprocess.run(ninja(self.name, self.is_usual, "-n"), capture_output=True, text=True)
         return dry.returncode == 0 and "no work to do" in dry.stdout
 
     def build(self, before=None):
@@ -223,7 +226,7 @@ class Leg:
             if done.returncode != 0:
                 say(done.stdout + done.stderr)
                 return False
-        done = subprocess.run(ninja(self.name), text=True, capture_output=True, preexec_fn=before)
+        done = subprocess.run(ninja(self.name, self.is_usual), text=True, capture_output=True, preexec_fn=before)
         if done.returncode != 0:
             say(done.stdout + done.stderr)
         return done.returncode == 0
@@ -359,7 +362,7 @@ def main():
     given = arguments()
     for number in signal.SIGINT, signal.SIGTERM:
         signal.signal(number, stop)
-    legs = [Leg(name) for name in given.leg]
+    legs = [Leg(name, not given.all and not given.names) for name in given.leg]
     # gcc's tests mostly wait: the other legs are built meanwhile, on idle cores.
     first = 1 if legs[0].name == "gcc" and not given.names and not given.list else len(legs)
     for leg in legs[:first]:
