@@ -32,6 +32,11 @@ static int64_t read_age(const struct resp_token *error) {
     return end ? age_ms : -1;
 }
 
+static bool shows_holder(const struct resp_token *error) {
+    return memmem(error->text, error->length, "held by ", 8) ||
+           memmem(error->text, error->length, "cools", 5);
+}
+
 /* Up to the first blank. */
 static void copy_word(const struct resp_token *token, char *ret, size_t size) {
     struct resp_token word = *token;
@@ -92,6 +97,7 @@ static bool read_push(const struct resp_token *tokens, size_t n, struct answer *
         ret->kind = ANSWER_FAILED;
         copy_word(third, ret->word, sizeof(ret->word));
         ret->ago_ms = read_age(third);
+        ret->shows_holder = shows_holder(third);
     } else if (is(&tokens[1], "lost")) {
         ret->kind = ANSWER_LOST;
         copy(third, ret->word, sizeof(ret->word));
@@ -145,6 +151,7 @@ size_t answer_read(const char *bytes, size_t length, struct answer *ret) {
         ret->kind = ANSWER_ERROR;
         copy_word(&tokens[0], ret->word, sizeof(ret->word));
         ret->ago_ms = read_age(&tokens[0]);
+        ret->shows_holder = shows_holder(&tokens[0]);
         break;
     case RESP_NIL:
         ret->kind = ANSWER_NIL;

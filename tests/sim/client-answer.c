@@ -75,10 +75,14 @@ static void granted(struct client *client, const struct answer *answer) {
         client_step_later(client, chance(70) ? pick(0, 50) * NS_PER_MS : pick(50, 6000) * NS_PER_MS);
 }
 
-static void failed(struct client *client, const char *error, int64_t ago_ms) {
+static void failed(struct client *client, const struct answer *answer) {
+    const char *error = answer->word;
+
     sim_counts.refusals++;
-    if (ago_ms >= 0)
-        exclusion_check_age(client, ago_ms);
+    if (answer->ago_ms >= 0)
+        exclusion_check_age(client, answer->ago_ms);
+    if (answer->shows_holder && !client->ask.rule.may_leader && !client->ask.resumes)
+        observer_check_shown(client_index(client));
     trace("client %u: %s", client_index(client), error);
     observer_reported(client_index(client), ANSWER_FAILED, error);
     exclusion_check_answer(client, error);
@@ -184,7 +188,7 @@ static void read_push(struct client *client, const struct answer *answer) {
     if (answer->kind == ANSWER_GRANT) {
         granted(client, answer);
     } else if (answer->kind == ANSWER_FAILED) {
-        failed(client, answer->word, answer->ago_ms);
+        failed(client, answer);
     } else if (answer->kind == ANSWER_LOST) {
         lost(client, answer->word);
     } else if (answer->kind == ANSWER_AT_RISK || answer->kind == ANSWER_EXTENDED) {
@@ -207,7 +211,7 @@ static void read_outcome(struct client *client, const struct answer *answer) {
     if (answer->kind == ANSWER_GRANT)
         granted(client, answer);
     else if (answer->kind == ANSWER_ERROR)
-        failed(client, answer->word, answer->ago_ms);
+        failed(client, answer);
     else if (answer->kind == ANSWER_WAITING && client->ask.async)
         expect_pushes(client, answer->id);
     else

@@ -67,6 +67,10 @@ bool client_relies(unsigned client) {
     return !sim_clients[client].denied;
 }
 
+bool client_sees_valid(unsigned client) {
+    return exclusion_holds(&sim_clients[client]);
+}
+
 bool client_has_read(unsigned client) {
     return sim_now_ns >= sim_clients[client].stopped_until_ns;
 }

@@ -11,7 +11,8 @@ void clients_reset(unsigned count);
 void clients_give_up(void);
 void clients_halt(const struct sim_agent *agent, int64_t for_ns); /* those of the agent */
 void client_step(unsigned client);
-bool client_relies(unsigned client); /* on its lease: not after CHECK has said 0 */
+bool client_relies(unsigned client);     /* on its lease: not after CHECK has said 0 */
+bool client_sees_valid(unsigned client); /* its lease, by the page or the last deadline */
 bool client_has_read(unsigned client);
 unsigned client_uid(unsigned client);
 unsigned client_pid(unsigned client); /* of its present process */

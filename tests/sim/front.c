@@ -410,6 +410,9 @@ void front_start(struct sim_agent *agent) {
     cooling_init(&agent->front.cooling, agent->cooling_memory);
     agent->front.registry.cooling = &agent->front.cooling;
     front_state_init(&agent->front, &agent->policy, &identity, &front_sink, reply, front_now(agent));
+    /* One query more that does not end, and the session of the next one pauses for ever. */
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++)
+        agent->front.queries.users[i].n = QUERIES_USER_MAX - 1;
     rules_apply(agent);
     restart_begin(agent);
     if (chance(50)) { /* requests are held back */

@@ -664,6 +664,17 @@ MUTATIONS = [
     ("a full shard takes no new request", "agent/core/lease-table.c",
      "    if (shard->leases.taken == shard->leases.capacity)\n"
      "        (void) lease_table_drop_oldest(shard);\n", ""),
+    ("extensions are a quarter later", "agent/core/extension-schedule.c",
+     "lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;",
+     "lease_state_ttl_ns(lease) / 32 * 5 * INTERVAL_EIGHTHS;"),
+    ("a text shows that the name cools to users who may not see the holder", "agent/local/outcome.c",
+     "    if (names_holder && !may_see_holder(request, cooling))",
+     "    if (names_holder && !cooling && !may_see_holder(request, cooling))"),
+    ("a text shows the holder to other users", "agent/local/outcome.c",
+     "(holder && holder->uid == request->uid)", "(holder && holder->uid != 0)"),
+    ("the query of a session that ends counts for ever", "agent/local/disconnect.c",
+     "    leader_end(session);\n    session_await(session, NULL, SESSION_QUITTING);\n",
+     "    session_await(session, NULL, SESSION_QUITTING);\n    leader_end(session);\n"),
 ]
 
 

@@ -26,11 +26,13 @@ enum {
     RELEASE_MS = 200,    /* beyond the node time-out: mail there and back, and a turn; */
     HELD_BACK_MS = 1200, /* the same if it is held back */
     SERVED_MS = 1000,    /* beyond two ttls: a name that is free goes to a waiter */
+    EXTENSION_MS = 15,   /* in the calm: mail there and back, beyond the node time-out */
 };
 
 static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
 static bool granted_by_resume[SIM_CLIENTS_MAX];   /* as hold_by_resume, of that lease */
 static uint64_t requests;
+static unsigned users_of[SIM_AGENTS_MAX][SIM_NAMES];   /* a bit for each whose lease the agent may know */
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
 
@@ -44,6 +46,7 @@ void observer_reset(void) {
     memset(set_ns, 0, sizeof(set_ns));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     memset(last_lease, 0, sizeof(last_lease));
+    memset(users_of, 0, sizeof(users_of));
     calm_reset();
     requests = 0;
 }
@@ -191,12 +194,24 @@ static void check_secret(const struct view *granted) {
     memcpy(last_lease[granted->name], granted->secrets[0], SECRET_LEASE_BYTES);
 }
 
+static unsigned user_bit(const struct view *view) {
+    return 1u << (client_uid(view_index(view)) - SIM_AGENT_UID);
+}
+
+void observer_check_shown(unsigned client) {
+    const struct view *view = &views[client];
+
+    if (!(users_of[view->agent][view->name] & user_bit(view)))
+        violation("client %u is shown the holder of name %u, and may not see it", client, view->name);
+}
+
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]) {
     struct view *view = &views[client];
 
     if (view->state != VIEW_ASKED)
         violation("client %u gets a grant that it did not request", client);
     view->state = VIEW_HOLDS;
+    users_of[view->agent][view->name] |= user_bit(view);
     calm_granted(view->name);
     view->beat_ns = view->granted_ns = view_now_ns(view);
     view->found = false;
@@ -365,14 +380,19 @@ void observer_crossed(unsigned client, enum answer_kind kind) {
     view->crossed |= kind == ANSWER_LOST || kind == ANSWER_FAILED;
 }
 
+/* A grant may be on its way. */
 void observer_gone(unsigned client) {
-    views[client].state = VIEW_NOTHING;
+    struct view *view = &views[client];
+
+    if (view->state == VIEW_ASKED)
+        users_of[view->agent][view->name] |= user_bit(view);
+    view->state = VIEW_NOTHING;
 }
 
 void observer_died(unsigned client) {
     if (views[client].state == VIEW_HOLDS && views[client].terms.linger_ms > 0)
         lingering_begin(client);
-    views[client].state = VIEW_NOTHING;
+    observer_gone(client);
 }
 
 /* A process continues: for it, what came without a process comes now. */
@@ -471,6 +491,23 @@ static void check_served(const struct view *view) {
         violation("client %u waits for name %u, which is free", view_index(view), view->name);
 }
 
+/* In the calm a lease is extended after three eighths of its ttl, so that at least the half is left whenever
+ * an outage begins. A client without pushes does not know whether its lease is at risk. */
+static void check_left(const struct view *view) {
+    int64_t ttl_ns = view_ttl_ns(view), left_ns = view->deadline_ns - view_now_ns(view);
+    int64_t late_ns = (view->terms.node_timeout_ms + EXTENSION_MS) * NS_PER_MS;
+
+    if (view->state != VIEW_HOLDS || !view->paged || !view->pushes || view->risk != 0 ||
+        view->terms.heartbeat_ms > 0 || !client_sees_valid(view_index(view)) ||
+        view->hold_until_ns != INSTANT_NEVER || !client_has_read(view_index(view)) ||
+        view->true_granted_ns > sim_now_ns - ttl_ns ||
+        !calm_is_untroubled_since(view->agent, sim_now_ns - ttl_ns))
+        return;
+    if (left_ns < ttl_ns / 32 * 19 - late_ns)
+        violation("client %u has %lld ms left of its lease, and nothing hinders extensions",
+                  view_index(view), (long long) (left_ns / NS_PER_MS));
+}
+
 /* A node votes when all leases that it may have forgotten have ended. */
 void observer_blessed(unsigned node) {
     if (sim_steps || sim_sets_differ)
@@ -485,6 +522,8 @@ void observer_check(void) {
     if (!calm_look())
         return;
     released_look();
-    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
+    for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         check_served(&views[i]);
+        check_left(&views[i]);
+    }
 }

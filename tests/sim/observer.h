@@ -23,6 +23,9 @@ struct sim_ask {
 
 void observer_reset(void);
 void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask);
+/* A text shows the client who has the name that it asks for; only its user's rule forbids that. */
+void observer_check_shown(unsigned client);
+
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]);
 void observer_extended(unsigned client, int64_t deadline_ns);
 void observer_reported(unsigned client, enum answer_kind kind, const char *word);

@@ -554,6 +554,8 @@ static void ask(void) {
         reader.true_asked_ns = sim_now_ns;
         reader.untroubled = agent_is_untroubled(agent_here());
         say_of(QUESTION_LEADER, "LEADER", name);
+        if (chance(5))
+            front_hang_up(SIM_READER);
     } else if (chance(20)) {
         bool observes = chance(80);
         if (!reader.observes[name])

@@ -72,6 +72,7 @@ struct sim_rule rules_of(const struct sim_agent *agent, unsigned client, unsigne
         .number = number,
         .may_acquire = trusted || terms->may & POLICY_MAY(POLICY_ACQUIRE),
         .may_resume = trusted || terms->may & POLICY_MAY(POLICY_RESUME),
+        .may_leader = trusted || terms->may & POLICY_MAY(POLICY_LEADER),
         .default_ttl_ms = shorter_ms((uint32_t) terms->default_ttl_ms, agent->max_ttl_ms),
         .max_ttl_ms = shorter_ms((uint32_t) terms->max_ttl_ms, agent->max_ttl_ms),
         .max_hold_ms = (uint32_t) terms->max_hold_ms,

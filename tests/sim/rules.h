@@ -8,7 +8,7 @@ struct sim_agent;
 /* What redlockd.conf(5) says of a client and a name. */
 struct sim_rule {
     unsigned number; /* 0: no rule */
-    bool may_acquire, may_resume;
+    bool may_acquire, may_resume, may_leader;
     uint32_t default_ttl_ms, max_ttl_ms;
     uint32_t max_hold_ms; /* 0: no bound */
     bool fencing;
