@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""check.py [--all] [NAME…]: the rows of rows.txt through Spin, with REDLOCK_TEST_ALL the slow ones, too, with
---all each; prints TAP. Green rows must be searched to the end without a violation. A red one has the switches of a green one, and one more that takes one part of
-the rule away: it must violate what it says."""
+"""check.py [--all] [NAME…]: the rows of rows.txt through Spin, with REDLOCK_TEST_ALL the slow ones, too, and
+with --all each; prints TAP. Green rows must be searched to the end without a violation. A red one has the
+switches of a green one, and one more that takes one part of the rule away: it must violate what it says."""
 
 import collections
 import concurrent.futures

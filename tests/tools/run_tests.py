@@ -226,7 +226,8 @@ class Leg:
             if done.returncode != 0:
                 say(done.stdout + done.stderr)
                 return False
-        done = subprocess.run(ninja(self.name, self.is_usual), text=True, capture_output=True, preexec_fn=before)
+        done = subprocess.run(ninja(self.name, self.is_usual), text=True, capture_output=True,
+                              preexec_fn=before)
         if done.returncode != 0:
             say(done.stdout + done.stderr)
         return done.returncode == 0
