@@ -251,8 +251,10 @@ static int64_t first_asked_ns(const struct client *client) {
 static bool is_free(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
     int64_t since_ns = first_asked_ns(client) - LAST_ATTEMPT_MS * NS_PER_MS;
+    /* A lease whose session did not continue, and whose keys a node has lost since, ends by its deadline. */
+    int64_t left_ns = agent->with_ledger ? agent->max_ttl_ms * NS_PER_MS : 0;
     bool is_free = sim_keyed_ns[client->name] < since_ns &&
-                   instant_max(agent->started_ns, agent->paused_until_ns) < since_ns &&
+                   instant_max(agent->started_ns + left_ns, agent->paused_until_ns) < since_ns &&
                    !front_has_holder(agent, client->name) && !lingering_may_have(agent, client->name);
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
@@ -402,6 +404,7 @@ void exclusion_moves(struct client *client) {
     client->moved_keys = 0;
     client->moved_left_ns = INSTANT_NEVER;
     client->true_moved_ns = sim_now_ns;
+    observer_moved(client->name);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         int64_t left_ns = node_key_left_ns(&sim_nodes[i], client->name);
         if (!has_lease(&sim_nodes[i].data.keys[client->name], client, SECRET_BYTES) || left_ns <= 0)

@@ -10,7 +10,14 @@
 #include "pubsub.h"
 #include "trust.h"
 
-enum { KILL_STEPS_MAX = 20, SLOW_MS_MAX = 150, ALONE_MS = 1700, STEP_MARGIN_MS = 1000 };
+enum {
+    KILL_STEPS_MAX = 20,
+    SLOW_MS_MAX = 150,
+    ALONE_MS = 1700,
+    STEP_MARGIN_MS = 1000,
+    NOTICE_MS = 11000,
+    MARKED_MS = 2500
+};
 
 static void break_node_connections(unsigned node) {
     for (unsigned i = 0; i < sim_n_agents; i++)
@@ -35,9 +42,11 @@ static void fault_pause(void) {
 }
 
 /* An agent with the longest leases does not notice what happens to a node now. */
-static void pause_longest(void) {
+static struct sim_agent *pause_longest(void) {
     struct sim_agent *agent = &sim_agents[0];
-    int64_t until_ns = sim_now_ns + pick(500, 5000) * NS_PER_MS;
+    /* Where leases outlast an agent's notice of a loss: until the others have blessed the node. */
+    bool outlasts = sim_longest_ttl_ms > NOTICE_MS && chance(70);
+    int64_t until_ns = sim_now_ns + (outlasts ? pick(20000, 60000) : pick(500, 5000)) * NS_PER_MS;
 
     for (unsigned i = 1; i < sim_n_agents; i++)
         if (sim_agents[i].max_ttl_ms > agent->max_ttl_ms)
@@ -47,6 +56,17 @@ static void pause_longest(void) {
     agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
     for (unsigned i = 0; i < sim_n_keepers; i++)
         agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
+    return agent;
+}
+
+/* Another agent is killed soon after: its next process knows of the longest leases from its marks alone. */
+static void kill_other(const struct sim_agent *longest) {
+    const struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
+
+    if (agent == longest)
+        return;
+    sim_faults.next_killed = 1 + agent->index;
+    sim_faults.next_kill_ns = sim_now_ns + pick(0, MARKED_MS) * NS_PER_MS;
 }
 
 /* An agent must notice a step only if it knew the clock before: all of them run, and none starts soon. */
@@ -120,7 +140,7 @@ static void fault_node(void) {
     }
     bool losses = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
     if (losses && chance(20)) {
-        pause_longest();
+        (void) pause_longest();
         node->stopped_until_ns = before_ns; /* the others examine the node at once */
     }
     if (chance(20) && losses) {
@@ -151,12 +171,12 @@ static void fault_node(void) {
     }
 }
 
-/* The power fails: all nodes restart at once. Durable ones have all that they have confirmed. */
-static void fault_blackout(void) {
-    bool forget = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns && !(sim_durable && chance(70));
+static bool may_forget(void) {
+    return sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
+}
 
-    if (!forget && !sim_durable)
-        return;
+/* The power fails: all nodes restart at once. Durable ones have all that they have confirmed. */
+static void blackout(bool forget) {
     trace("fault: all nodes restart %s", forget ? "empty" : "with their data");
     sim_counts.blackouts++;
     for (unsigned i = 0; i < sim_n_nodes; i++) {
@@ -168,6 +188,15 @@ static void fault_blackout(void) {
             trust_lost(i);
         }
     }
+}
+
+static void fault_blackout(void) {
+    bool forget = may_forget() && !(sim_durable && chance(70));
+
+    if (forget && sim_faults.kills && chance(30))
+        kill_other(pause_longest());
+    if (forget || sim_durable)
+        blackout(forget);
 }
 
 static void delay(int64_t *next_ns, int64_t until_ns) {
@@ -323,6 +352,18 @@ static void add_next(void) {
 void fault(void) {
     int64_t kind = pick(1, 100);
 
+    if (sim_faults.next_killed > 0 && sim_now_ns < sim_faults.next_kill_ns) {
+        events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_faults.next_kill_ns});
+        return;
+    }
+    if (sim_faults.next_killed > 0) {
+        trace("fault: agent %u is killed", sim_faults.next_killed - 1);
+        sim_counts.kills++;
+        agent_kill(&sim_agents[sim_faults.next_killed - 1]);
+        sim_faults.next_killed = 0;
+        add_next();
+        return;
+    }
     if (sim_calm) {
         fault_subscriptions();
         return;
@@ -355,4 +396,12 @@ void fault(void) {
         node_save(&sim_nodes[pick(0, sim_n_nodes - 1)]);
     }
     add_next();
+}
+
+/* Quarantines last for long after it. */
+void fault_last(void) {
+    if (sim_longest_ttl_ms <= NOTICE_MS || !may_forget() || chance(30))
+        return;
+    kill_other(pause_longest());
+    blackout(true);
 }

@@ -36,6 +36,8 @@ static unsigned users_of[SIM_AGENTS_MAX][SIM_NAMES];   /* a bit for each whose l
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
 
+static int64_t
+    moved_ns[SIM_NAMES]; /* true: when a client last asked another agent for its lease; 0: never */
 static int64_t true_cool_until_ns[SIM_NAMES];             /* no client gets the name before */
 static uint8_t last_lease[SIM_NAMES][SECRET_LEASE_BYTES]; /* of the last holder's lock values; 0: none */
 
@@ -47,6 +49,7 @@ void observer_reset(void) {
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     memset(last_lease, 0, sizeof(last_lease));
     memset(users_of, 0, sizeof(users_of));
+    memset(moved_ns, 0, sizeof(moved_ns));
     calm_reset();
     requests = 0;
 }
@@ -243,6 +246,10 @@ void observer_extended(unsigned client, int64_t deadline_ns) {
     if (view->state != VIEW_HOLDS)
         violation("client %u gets an extension, and holds nothing", client);
     report_deadline(view, deadline_ns);
+}
+
+void observer_moved(unsigned name) {
+    moved_ns[name] = sim_now_ns;
 }
 
 void observer_beat(unsigned client) {
@@ -487,6 +494,8 @@ static void check_served(const struct view *view) {
     since_ns = instant_max(since_ns, view->true_asked_ns);
     if (view_agent(view)->with_ledger)
         since_ns = instant_max(since_ns, true_left_until_ns(view_agent(view)));
+    if (moved_ns[view->name] != 0) /* the former agent learns that with the next extension */
+        since_ns = instant_max(since_ns, moved_ns[view->name] + sim_longest_ttl_ms * NS_PER_MS);
     if (sim_now_ns > since_ns + 2 * view_ttl_ns(view) + SERVED_MS * NS_PER_MS)
         violation("client %u waits for name %u, which is free", view_index(view), view->name);
 }

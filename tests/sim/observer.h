@@ -30,6 +30,7 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
 void observer_extended(unsigned client, int64_t deadline_ns);
 void observer_reported(unsigned client, enum answer_kind kind, const char *word);
 void observer_released(unsigned client, int64_t answer); /* the answer to RELEASE */
+void observer_moved(unsigned name); /* a client asks another agent for its lease of the name */
 void observer_beat(unsigned client);
 void observer_releases(unsigned client);
 void observer_died(unsigned client);                           /* its session ended */

@@ -351,6 +351,7 @@ static void begin(void) {
     sim_faults.far_clocks = kind == 3;
     with_blessings = chance(60);
     sim_faults.gap_ms = chance(50) ? 600 : 2500;
+    sim_faults.next_killed = 0;
     sim_fencing = chance(90);
     sim_repeats = chance(50) && sim_scale == 1; /* a repeat may leave a key for a ttl */
     sim_durable = chance(30);
@@ -368,7 +369,7 @@ static void begin(void) {
     sim_blessed = 0;
     memset(replaced, 0, sizeof(replaced));
     sim_n_agents = (unsigned) pick(1, SIM_AGENTS_MAX);
-    with_unlike_ttls = chance(50);
+    with_unlike_ttls = chance(sim_scale > 1 ? 80 : 50);
     with_careless = chance(20);
     sim_faults.deaf_agents = chance(30);
     sim_faults.bad_starts = sim_faults.kills && chance(45);
@@ -445,6 +446,7 @@ static void run(void) {
         assert(event->at_ns >= sim_now_ns);
         sim_now_ns = event->at_ns;
         if (!sim_calm && sim_now_ns >= faults_until_ns) {
+            fault_last();
             sim_calm = true;
             sim_calm_ns = sim_now_ns;
             open_ns = chance(50) ? 0 : CALM_REQUESTS_MS * NS_PER_MS;
