@@ -200,12 +200,32 @@ static bool has_holder(const struct client *client, unsigned name) {
     return held;
 }
 
+/* A user may have at most as much as it leaves to others. Its agent has at least what these clients know of.
+ */
+static void check_share(const struct client *client) {
+    uint32_t max = client_agent(client)->quota_max, of_all = 1, of_user = 1;
+
+    for (unsigned i = 0; i < sim_n_clients; i++) {
+        const struct client *other = &sim_clients[i];
+        bool has = other->state == CLIENT_ASKING ? other->id != 0 : exclusion_holds(other);
+        if (other == client || other->agent != client->agent || !has || !client_has_read(i) ||
+            other->asked_ns < client_agent(client)->started_ns)
+            continue;
+        of_all++;
+        of_user += client_uid(i) == client_uid(client_index(client));
+    }
+    if (max > 0 && client_uid(client_index(client)) != SIM_AGENT_UID && of_user + of_all > max)
+        violation("client %u waits, and its user has %u of %u leases and waiters, others %u",
+                  client_index(client), of_user, max, of_all - of_user);
+}
+
 /* The first request for a name without such a holder may contend, and counts as a lease; one that does not
  * wait counts as none. */
 void exclusion_check_waits(const struct client *client) {
     const struct sim_rule *rule = &client->ask.rule;
     unsigned contend = 0;
 
+    check_share(client);
     if (rule->max_waiters == 0 || client->ask.resumes || client->ask.wait_ms == 0)
         return;
     for (unsigned name = 0; name < SIM_NAMES; name++)
@@ -277,6 +297,7 @@ void exclusion_check_answer(const struct client *client, const char *error) {
         : strcmp(error, "NOQUORUM") == 0 ? wait_ms < 0
         : strcmp(error, "DENIED") == 0   ? !client->ask.denied && !cooldown_may_be_denied(client)
         : strcmp(error, "QUOTA") == 0    ? client_agent(client)->requests_max == SIM_REQUESTS_MAX &&
+                                            client_agent(client)->quota_max == 0 &&
                                             client->ask.rule.max_leases + client->ask.rule.max_waiters == 0
                                       : strcmp(error, "BADARG") != 0 || !resumes)
         violation("client %u gets %s, with WAIT %lld", client_index(client), error, (long long) wait_ms);

@@ -413,6 +413,8 @@ void front_start(struct sim_agent *agent) {
     /* One query more that does not end, and the session of the next one pauses for ever. */
     for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++)
         agent->front.queries.users[i].n = QUERIES_USER_MAX - 1;
+    if (agent->quota_max > 0)
+        agent->front.registry.quota.max[QUOTA_LEASES] = agent->quota_max;
     rules_apply(agent);
     restart_begin(agent);
     if (chance(50)) { /* requests are held back */
@@ -456,6 +458,24 @@ void front_kill(struct sim_agent *agent) {
 
 bool front_is_idle(const struct sim_agent *agent) {
     return agent->front.registry.requests.taken == 0;
+}
+
+void front_check_idle(const struct sim_agent *agent) {
+    const struct registry *registry = &agent->front.registry;
+    uint64_t leases = registry->quota.used[QUOTA_LEASES],
+             extensions = registry->quota.used[QUOTA_EXTENSIONS];
+    uint64_t of_rules = 0,
+             admitted = (uint64_t) registry->admission.n_admitted + registry->admission.n_held_back;
+
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) {
+        for (unsigned j = 0; j <= agent->policy.n_rules; j++)
+            of_rules += registry->quota.rules[i][j].leases + registry->quota.rules[i][j].waiters;
+        admitted += registry->admission.users[i].n_admitted + registry->admission.users[i].n_held_back;
+    }
+    if (leases + extensions + of_rules + admitted > 0)
+        violation("agent %u counts %llu leases, %llu extensions, %llu leases under rules, %llu new requests",
+                  agent->index, (unsigned long long) leases, (unsigned long long) extensions,
+                  (unsigned long long) of_rules, (unsigned long long) admitted);
 }
 
 bool front_has_holder(const struct sim_agent *agent, unsigned name) {

@@ -54,7 +54,8 @@ NO_KNOWN_RISK = ("agent/local/request.c", "bool known = request->risk == 1 + rea
 # the holder's value (test-woken-lease.c; 1520981). Nor keys of a lease that another agent has resumed in
 # part, which a restart deletes (test-foreign-key.c; 1760081).
 # Bugs that few schedules show: so many times more of them.
-RARE = {"a missing fence counts as 0 instead of the floor (script)": 4,
+RARE = {"a mark has its agent's own max_ttl alone": 4,
+        "a missing fence counts as 0 instead of the floor (script)": 4,
         "longer leases of other agents do not count in a quarantine": 4,
         "a lease that is found after a restart has a new heartbeat": 4}
 
@@ -664,6 +665,15 @@ MUTATIONS = [
     ("a full shard takes no new request", "agent/core/lease-table.c",
      "    if (shard->leases.taken == shard->leases.capacity)\n"
      "        (void) lease_table_drop_oldest(shard);\n", ""),
+    ("a mark has its agent's own max_ttl alone", "agent/core/node-epoch.c",
+     ".max_ttl_ms = epoch_ms > max_ttl_ms ? epoch_ms : max_ttl_ms,",
+     ".max_ttl_ms = epoch_ms > max_ttl_ms ? max_ttl_ms : max_ttl_ms,"),
+    ("a user has one lease more than it leaves to others", "agent/local/quota.c",
+     "(amount <= rest && after <= rest - amount)", "(amount <= rest && after <= rest)"),
+    ("the use of the limit of observed names does not end", "agent/local/observe.c",
+     "    quota_refund(quota, observed->account, QUOTA_NAMES, 1);\n    charge_name(",
+     "    if (!list_is_empty(&observed->observers))\n"
+     "        quota_refund(quota, observed->account, QUOTA_NAMES, 1);\n    charge_name("),
     ("extensions are a quarter later", "agent/core/extension-schedule.c",
      "lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;",
      "lease_state_ttl_ns(lease) / 32 * 5 * INTERVAL_EIGHTHS;"),

@@ -236,6 +236,31 @@ static void check_leases(void) {
 
 /* --- STATUS, NODES, METRICS: at the instant of LEASES --- */
 
+/* What all users have of it. */
+static int64_t quota_use(const char *limit) {
+    const struct resp_token *quota = value_of(tokens, "quota"), *key = quota ? quota + 1 : NULL;
+
+    for (uint32_t i = 0; quota && i < quota->count; i++, key += 2 + 2 * key[1].count)
+        if (is(key, limit))
+            return number_of(key + 1, "all");
+    violation("STATUS has no use of %s", limit);
+    return -1;
+}
+
+/* Only the reader observes. */
+static void check_quota(void) {
+    unsigned observed = 0;
+
+    for (unsigned name = 0; name < SIM_NAMES; name++)
+        observed += reader.observes[name];
+    if (quota_use("max_leases") < reader.held + reader.waiting ||
+        quota_use("max_observed_names") != observed || quota_use("max_observations") != observed)
+        violation(
+            "STATUS has a use of %lld leases and %lld observed names (%lld observations), not %u and %u",
+            (long long) quota_use("max_leases"), (long long) quota_use("max_observed_names"),
+            (long long) quota_use("max_observations"), reader.held + reader.waiting, observed);
+}
+
 static void check_status(void) {
     unsigned quorum = agent_here()->n_nodes / 2 + 1;
 
@@ -252,6 +277,7 @@ static void check_status(void) {
         violation("STATUS shows a wrong state");
     if (number_of(tokens, "sessions") < 1 || number_of(tokens, "uptime") < 0)
         violation("STATUS shows impossible numbers");
+    check_quota();
 }
 
 static void check_nodes(void) {

@@ -14,6 +14,7 @@
 #include "clients.h"
 #include "events.h"
 #include "fault.h"
+#include "front.h"
 #include "node.h"
 #include "observer.h"
 #include "other-library.h"
@@ -327,6 +328,7 @@ static void choose_settings(struct sim_agent *agent) {
     agent->host = agent->index > 0 && chance(50) ? sim_agents[pick(0, agent->index - 1)].host : agent->index;
     agent->slots = chance(15) ? SIM_FEW_SLOTS : SIM_REQUESTS_MAX;
     agent->requests_max = chance(10) ? (uint32_t) pick(1, 6) : agent->slots;
+    agent->quota_max = chance(10) ? (uint32_t) pick(2, 9) : 0;
     agent->policy = (struct policy){
         .terms = {.default_ttl_ms = 500 * sim_scale, .may = POLICY_MAY_DEFAULT, .fencing = sim_fencing},
         .max_ttl_ms = agent->max_ttl_ms};
@@ -479,8 +481,11 @@ static void run(void) {
     if (sim_violated)
         return;
     clients_check_end();
-    for (unsigned i = 0; i < sim_n_agents; i++)
+    for (unsigned i = 0; i < sim_n_agents; i++) {
         agent_check_silent(&sim_agents[i]);
+        if (sim_agents[i].running && front_is_idle(&sim_agents[i]))
+            front_check_idle(&sim_agents[i]);
+    }
     if (!all_idle())
         violation("an agent keeps a lease that no client has");
     for (unsigned i = 0; i < sim_n_nodes; i++)
