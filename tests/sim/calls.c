@@ -405,8 +405,12 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event) {
 
     assert(tickets.count == event->as.answer.tickets.count);
     assert(memcmp(tickets.all, event->as.answer.tickets.all, tickets.count * sizeof(tickets.all[0])) == 0);
-    for (uint32_t i = 0; i < tickets.count; i++)
-        note_answer(keeper, event->node, &event->as.answer.replies[i]);
+    for (uint32_t i = 0; i < tickets.count; i++) {
+        const struct sim_reply *reply = &event->as.answer.replies[i];
+        note_answer(keeper, event->node, reply);
+        if (reply->kind == VOTE_FOREIGN)
+            observer_refused(keeper, event->node, reply->ticket);
+    }
     reload_overtaken(keeper, event->node);
     call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));
 }

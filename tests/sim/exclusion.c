@@ -200,14 +200,15 @@ static bool has_holder(const struct client *client, unsigned name) {
     return held;
 }
 
-/* A user may have at most as much as it leaves to others. Its agent has at least what these clients know of.
- */
+/* A user may have at most as much as it leaves to others. The agent has at least what clients know of. */
 static void check_share(const struct client *client) {
     uint32_t max = client_agent(client)->quota_max, of_all = 1, of_user = 1;
 
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *other = &sim_clients[i];
-        bool has = other->state == CLIENT_ASKING ? other->id != 0 : exclusion_holds(other);
+        bool has = other->state == CLIENT_ASKING
+                       ? other->id != 0
+                       : other->state == CLIENT_HOLDING && other->pushes && exclusion_holds(other);
         if (other == client || other->agent != client->agent || !has || !client_has_read(i) ||
             other->asked_ns < client_agent(client)->started_ns)
             continue;

@@ -674,6 +674,9 @@ MUTATIONS = [
      "    quota_refund(quota, observed->account, QUOTA_NAMES, 1);\n    charge_name(",
      "    if (!list_is_empty(&observed->observers))\n"
      "        quota_refund(quota, observed->account, QUOTA_NAMES, 1);\n    charge_name("),
+    ("half of an even number of nodes with another value is no loss", "agent/core/held-lease.c",
+     "if (node_set_count(lease->round.foreign) > nodes - quorum_of(nodes)) {",
+     "if (node_set_count(lease->round.foreign) >= quorum_of(nodes)) {"),
     ("extensions are a quarter later", "agent/core/extension-schedule.c",
      "lease_state_ttl_ns(lease) / 8 * INTERVAL_EIGHTHS;",
      "lease_state_ttl_ns(lease) / 32 * 5 * INTERVAL_EIGHTHS;"),

@@ -32,6 +32,12 @@ enum {
 static int64_t granted_until_ns[SIM_CLIENTS_MAX]; /* the end of MAXHOLD of each client's last lease */
 static bool granted_by_resume[SIM_CLIENTS_MAX];   /* as hold_by_resume, of that lease */
 static uint64_t requests;
+static struct {
+    const struct sim_keeper *keeper;
+    uint64_t ticket;
+    node_set foreign;                    /* these nodes have another value */
+    int64_t true_taken_ns;               /* since then no majority can have the lease's; 0: it may */
+} extensions[SIM_AGENTS_MAX][SIM_NAMES]; /* the last round of each lease */
 static unsigned users_of[SIM_AGENTS_MAX][SIM_NAMES];   /* a bit for each whose lease the agent may know */
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
@@ -49,6 +55,7 @@ void observer_reset(void) {
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     memset(last_lease, 0, sizeof(last_lease));
     memset(users_of, 0, sizeof(users_of));
+    memset(extensions, 0, sizeof(extensions));
     memset(moved_ns, 0, sizeof(moved_ns));
     calm_reset();
     requests = 0;
@@ -298,6 +305,17 @@ static void check_confirmed(const struct view *view) {
         violation("client %u gets the reply to its release, and a majority has the key", view_index(view));
 }
 
+/* Its keeper knows at once that the lease is lost. (A node whose clock was set may not count.) */
+static void check_not_taken(const struct view *view) {
+    int64_t taken_ns = extensions[view->agent][view->name].true_taken_ns;
+
+    if (!sim_steps &&
+        taken_ns > instant_max(view->true_reported_ns, view_paused_until_ns(view) + MAIL_MS * NS_PER_MS) &&
+        sim_now_ns > taken_ns + MAIL_MS * NS_PER_MS)
+        violation("client %u loses its lease for no-quorum, which was taken %lld ms ago", view_index(view),
+                  (long long) ((sim_now_ns - taken_ns) / NS_PER_MS));
+}
+
 void observer_reported(unsigned client, enum answer_kind kind, const char *word) {
     struct view *view = &views[client];
     enum view_state expected = kind == ANSWER_FAILED ? VIEW_ASKED : VIEW_HOLDS;
@@ -306,6 +324,8 @@ void observer_reported(unsigned client, enum answer_kind kind, const char *word)
         violation("client %u gets %u, %s, in state %u", client, kind, word, view->state);
         return;
     }
+    if ((kind == ANSWER_AT_RISK || kind == ANSWER_LOST) && loss_reason(client, word) == REASON_NO_QUORUM)
+        check_not_taken(view);
     if (kind == ANSWER_AT_RISK)
         loss_check_at_risk(view, loss_reason(client, word));
     else if (kind == ANSWER_LOST)
@@ -418,6 +438,17 @@ void observer_mailed(const struct sim_agent *agent, const uint8_t secret[SECRET_
             views[i].true_mailed_until_ns = arrives_ns;
 }
 
+static void note_round(const struct sim_keeper *keeper, unsigned name, const struct send *send) {
+    const unsigned agent = keeper->agent->index;
+    bool extends = send->operation == OPERATION_EXTEND || send->operation == OPERATION_REFRESH;
+
+    if (!extends)
+        extensions[agent][name].true_taken_ns = 0;
+    extensions[agent][name].keeper = extends ? keeper : NULL;
+    extensions[agent][name].ticket = send->ticket;
+    extensions[agent][name].foreign = 0;
+}
+
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send) {
     const struct sim_agent *agent = keeper->agent;
 
@@ -430,6 +461,8 @@ void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct 
         acquired_ns[agent->index][name] = clock_read(&agent->clock);
     if (send->operation == OPERATION_EXTEND)
         lingering_check_extended(agent, name, send->secret);
+    if (send->operation != OPERATION_QUERY)
+        note_round(keeper, name, send);
 }
 
 /* All keys of the lease have one value. A restart or a hand-off changes the value node by node. */
@@ -471,6 +504,20 @@ bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t 
             *ret_left_ns = instant_max(*ret_left_ns, left_ns[i]);
     }
     return *ret_left_ns > 0;
+}
+
+void observer_refused(const struct sim_keeper *keeper, unsigned node, uint64_t ticket) {
+    const struct sim_agent *agent = keeper->agent;
+
+    for (unsigned i = 0; i < SIM_NAMES; i++) {
+        if (extensions[agent->index][i].keeper != keeper || extensions[agent->index][i].ticket != ticket)
+            continue;
+        extensions[agent->index][i].foreign |= node_set_of(node);
+        if (node_set_count(extensions[agent->index][i].foreign) >
+                agent->n_nodes - quorum_of(agent->n_nodes) &&
+            extensions[agent->index][i].true_taken_ns == 0)
+            extensions[agent->index][i].true_taken_ns = sim_now_ns;
+    }
 }
 
 void observer_deleted(unsigned name, const uint8_t secret[SECRET_BYTES]) {

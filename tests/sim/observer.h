@@ -41,6 +41,8 @@ void observer_gone(unsigned client);       /* its agent ended, or closed the ses
 void observer_deadline(const struct event *event);
 void observer_blessed(unsigned node); /* after its quarantine, not by an operator */
 void observer_check(void);            /* after an event of the calm */
+/* A node has another value than a request of this number wants. */
+void observer_refused(const struct sim_keeper *keeper, unsigned node, uint64_t ticket);
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
 /* How long a majority of the nodes still has the keys of the lease that the client has held since that time.
