@@ -204,6 +204,9 @@ static bool has_holder(const struct client *client, unsigned name) {
 static void check_share(const struct client *client) {
     uint32_t max = client_agent(client)->quota_max, of_all = 1, of_user = 1;
 
+    /* A lease that its agent keeps since a restart may be resumed, and an accepted request goes on. */
+    if (client->ask.resumes || client->asked_ns < client_agent(client)->started_ns)
+        return;
     for (unsigned i = 0; i < sim_n_clients; i++) {
         const struct client *other = &sim_clients[i];
         bool has = other->state == CLIENT_ASKING
@@ -273,7 +276,7 @@ static bool is_free(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
     int64_t since_ns = first_asked_ns(client) - LAST_ATTEMPT_MS * NS_PER_MS;
     /* A lease whose session did not continue, and whose keys a node has lost since, ends by its deadline. */
-    int64_t left_ns = agent->with_ledger ? agent->max_ttl_ms * NS_PER_MS : 0;
+    int64_t left_ns = agent->with_ledger && agent->life > 1 ? agent->max_ttl_ms * NS_PER_MS : 0;
     bool is_free = sim_keyed_ns[client->name] < since_ns &&
                    instant_max(agent->started_ns + left_ns, agent->paused_until_ns) < since_ns &&
                    !front_has_holder(agent, client->name) && !lingering_may_have(agent, client->name);

@@ -1,4 +1,5 @@
-/* Faults of the network, of nodes and of agents: one now and then, until the calm. */
+/* Faults of the network, of nodes and of agents: one now and then, until the calm; fault_last() goes on
+ * there. */
 
 #include <assert.h>
 
@@ -41,32 +42,25 @@ static void fault_pause(void) {
             agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
 }
 
-/* An agent with the longest leases does not notice what happens to a node now. */
-static struct sim_agent *pause_longest(void) {
+static struct sim_agent *longest_agent(void) {
     struct sim_agent *agent = &sim_agents[0];
-    /* Where leases outlast an agent's notice of a loss: until the others have blessed the node. */
-    bool outlasts = sim_longest_ttl_ms > NOTICE_MS && chance(70);
-    int64_t until_ns = sim_now_ns + (outlasts ? pick(20000, 60000) : pick(500, 5000)) * NS_PER_MS;
 
     for (unsigned i = 1; i < sim_n_agents; i++)
         if (sim_agents[i].max_ttl_ms > agent->max_ttl_ms)
             agent = &sim_agents[i];
+    return agent;
+}
+
+/* An agent with the longest leases does not notice what happens to a node now. */
+static void pause_longest(int64_t for_ms) {
+    struct sim_agent *agent = longest_agent();
+    int64_t until_ns = sim_now_ns + for_ms * NS_PER_MS;
+
     trace("fault: agent %u pauses until %.3f ms", agent->index, (double) until_ns / 1e6);
     sim_counts.pauses++;
     agent->paused_until_ns = instant_max(agent->paused_until_ns, until_ns);
     for (unsigned i = 0; i < sim_n_keepers; i++)
         agent->keepers[i].paused_until_ns = instant_max(agent->keepers[i].paused_until_ns, until_ns);
-    return agent;
-}
-
-/* Another agent is killed soon after: its next process knows of the longest leases from its marks alone. */
-static void kill_other(const struct sim_agent *longest) {
-    const struct sim_agent *agent = &sim_agents[pick(0, sim_n_agents - 1)];
-
-    if (agent == longest)
-        return;
-    sim_faults.next_killed = 1 + agent->index;
-    sim_faults.next_kill_ns = sim_now_ns + pick(0, MARKED_MS) * NS_PER_MS;
 }
 
 /* An agent must notice a step only if it knew the clock before: all of them run, and none starts soon. */
@@ -140,7 +134,7 @@ static void fault_node(void) {
     }
     bool losses = sim_faults.losses && sim_now_ns >= sim_blessing_until_ns;
     if (losses && chance(20)) {
-        (void) pause_longest();
+        pause_longest(pick(500, 5000));
         node->stopped_until_ns = before_ns; /* the others examine the node at once */
     }
     if (chance(20) && losses) {
@@ -193,8 +187,6 @@ static void blackout(bool forget) {
 static void fault_blackout(void) {
     bool forget = may_forget() && !(sim_durable && chance(70));
 
-    if (forget && sim_faults.kills && chance(30))
-        kill_other(pause_longest());
     if (forget || sim_durable)
         blackout(forget);
 }
@@ -349,19 +341,27 @@ static void add_next(void) {
         &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, sim_faults.gap_ms) * NS_PER_MS});
 }
 
+/* See fault_last(). */
+static void kill_marked(void) {
+    struct sim_agent *agent = &sim_agents[sim_faults.next_killed - 1];
+    bool marked = true;
+
+    for (unsigned i = 0; i < agent->n_nodes; i++)
+        marked = marked && agent_node(agent, i)->data.marked_ms > 0;
+    if (marked) {
+        trace("fault: agent %u is killed", agent->index);
+        sim_counts.kills++;
+        agent_kill(agent);
+        sim_faults.next_killed = 0;
+    }
+    add_next();
+}
+
 void fault(void) {
     int64_t kind = pick(1, 100);
 
-    if (sim_faults.next_killed > 0 && sim_now_ns < sim_faults.next_kill_ns) {
-        events_add(&(struct event){.kind = EVENT_FAULT, .at_ns = sim_faults.next_kill_ns});
-        return;
-    }
     if (sim_faults.next_killed > 0) {
-        trace("fault: agent %u is killed", sim_faults.next_killed - 1);
-        sim_counts.kills++;
-        agent_kill(&sim_agents[sim_faults.next_killed - 1]);
-        sim_faults.next_killed = 0;
-        add_next();
+        kill_marked();
         return;
     }
     if (sim_calm) {
@@ -398,10 +398,33 @@ void fault(void) {
     add_next();
 }
 
-/* Quarantines last for long after it. */
+/* --- the last fault --- */
+
+/* The agent has read of such leases in the epoch of each node. */
+static bool knows(const struct sim_agent *agent, uint32_t max_ttl_ms) {
+    for (unsigned i = 0; i < sim_n_keepers; i++)
+        for (unsigned j = 0; j < agent->n_nodes; j++) {
+            const struct node *node = &agent->keepers[i].shard.nodes[j];
+            if (node->remembered_ms < max_ttl_ms &&
+                (node->reading != NODE_READ_EPOCH || node->known_ms < max_ttl_ms))
+                return false;
+        }
+    return agent->running && !agent->frozen && sim_now_ns >= agent->paused_until_ns;
+}
+
+/* Where leases are longer than the time in which agents notice a loss: all nodes lose their data, and an
+ * agent with the longest leases stands still. Another one is killed when it has left its marks: its next
+ * process knows of these leases from the marks alone. */
 void fault_last(void) {
-    if (sim_longest_ttl_ms <= NOTICE_MS || !may_forget() || chance(30))
+    const struct sim_agent *longest = longest_agent(), *other = longest;
+    unsigned first = (unsigned) pick(0, sim_n_agents - 1);
+
+    for (unsigned i = 0; i < sim_n_agents && other->max_ttl_ms == longest->max_ttl_ms; i++)
+        other = &sim_agents[(first + i) % sim_n_agents];
+    if (sim_longest_ttl_ms <= NOTICE_MS || sim_sets_differ || sim_hosts_halt || !may_forget() ||
+        other->max_ttl_ms == longest->max_ttl_ms || !knows(other, longest->max_ttl_ms))
         return;
-    kill_other(pause_longest());
+    pause_longest(pick(20000, 60000));
     blackout(true);
+    sim_faults.next_killed = 1 + other->index;
 }

@@ -44,12 +44,12 @@ void lingering_restarted(const struct sim_agent *agent) {
     }
 }
 
-/* By another program, whose key ends the lease: no rule applies. */
+/* By another program, whose key ends the lease, or a node has lost it: no rule applies. */
 static bool was_overwritten_since(int64_t true_ns) {
     bool overwritten = false;
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
-        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
+        overwritten |= instant_max(sim_nodes[i].overwritten_ns, sim_nodes[i].lost_ns) >= true_ns;
     return overwritten;
 }
 
@@ -87,11 +87,13 @@ static bool may_have_resumed(const struct view *granted, const struct view *view
 
 void lingering_check_granted(const struct view *granted) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
-        const struct view *view = &all[i];
+        struct view *view = &all[i];
         int64_t until_ns = instant_min(view->linger_least_ns, view->hold_until_ns);
-        if (view->linger_until_ns == 0 || view->name != granted->name ||
-            view_agent(view)->halted_until_ns != 0 || is_outdated(granted) ||
-            may_have_resumed(granted, view))
+        if (view->linger_until_ns == 0 || view->name != granted->name)
+            continue;
+        if (may_have_resumed(granted, view))
+            view->linger_until_ns = 0;
+        if (view->linger_until_ns == 0 || view_agent(view)->halted_until_ns != 0 || is_outdated(granted))
             continue;
         if (view_now_ns(view) < instant_min(until_ns, view->deadline_ns) ||
             (is_undisturbed(view) && view_now_ns(view) < until_ns - MAIL_MS * NS_PER_MS))

@@ -37,14 +37,13 @@ static struct {
     uint64_t ticket;
     node_set foreign;                    /* these nodes have another value */
     int64_t true_taken_ns;               /* since then no majority can have the lease's; 0: it may */
-} extensions[SIM_AGENTS_MAX][SIM_NAMES]; /* the last round of each lease */
+} extensions[SIM_AGENTS_MAX][SIM_NAMES]; /* the last round for each name, if it was one */
 static unsigned users_of[SIM_AGENTS_MAX][SIM_NAMES];   /* a bit for each whose lease the agent may know */
 static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
 static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
 
-static int64_t
-    moved_ns[SIM_NAMES]; /* true: when a client last asked another agent for its lease; 0: never */
-static int64_t true_cool_until_ns[SIM_NAMES];             /* no client gets the name before */
+static int64_t moved_ns[SIM_NAMES];           /* a client last asked another agent for its lease; 0: never */
+static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
 static uint8_t last_lease[SIM_NAMES][SECRET_LEASE_BYTES]; /* of the last holder's lock values; 0: none */
 
 void observer_reset(void) {
@@ -427,6 +426,7 @@ void observer_restarted(const struct sim_agent *agent) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         if (view_agent(&views[i]) == agent && views[i].true_asked_ns >= agent->stopped_ns)
             views[i].unordered = true;
+    memset(extensions[agent->index], 0, sizeof(extensions[agent->index]));
     lingering_restarted(agent);
 }
 
@@ -445,8 +445,9 @@ static void note_round(const struct sim_keeper *keeper, unsigned name, const str
     if (!extends)
         extensions[agent][name].true_taken_ns = 0;
     extensions[agent][name].keeper = extends ? keeper : NULL;
+    if (extensions[agent][name].ticket != send->ticket)
+        extensions[agent][name].foreign = 0;
     extensions[agent][name].ticket = send->ticket;
-    extensions[agent][name].foreign = 0;
 }
 
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send) {
@@ -549,17 +550,17 @@ static void check_served(const struct view *view) {
 
 /* In the calm a lease is extended after three eighths of its ttl, so that at least the half is left whenever
  * an outage begins. A client without pushes does not know whether its lease is at risk. */
-static void check_left(const struct view *view) {
+static void check_extended_in_time(const struct view *view) {
     int64_t ttl_ns = view_ttl_ns(view), left_ns = view->deadline_ns - view_now_ns(view);
     int64_t late_ns = (view->terms.node_timeout_ms + EXTENSION_MS) * NS_PER_MS;
 
     if (view->state != VIEW_HOLDS || !view->paged || !view->pushes || view->risk != 0 ||
         view->terms.heartbeat_ms > 0 || !client_sees_valid(view_index(view)) ||
         view->hold_until_ns != INSTANT_NEVER || !client_has_read(view_index(view)) ||
-        view->true_granted_ns > sim_now_ns - ttl_ns ||
+        view->true_granted_ns > sim_now_ns - ttl_ns || view_agent(view)->started_ns > sim_now_ns - ttl_ns ||
         !calm_is_untroubled_since(view->agent, sim_now_ns - ttl_ns))
         return;
-    if (left_ns < ttl_ns / 32 * 19 - late_ns)
+    if (left_ns < ttl_ns / 32 * 19 - late_ns) /* five eighths, without the drift */
         violation("client %u has %lld ms left of its lease, and nothing hinders extensions",
                   view_index(view), (long long) (left_ns / NS_PER_MS));
 }
@@ -580,6 +581,6 @@ void observer_check(void) {
     released_look();
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++) {
         check_served(&views[i]);
-        check_left(&views[i]);
+        check_extended_in_time(&views[i]);
     }
 }

@@ -23,7 +23,7 @@ struct sim_ask {
 
 void observer_reset(void);
 void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask);
-/* A text shows the client who has the name that it asks for; only its user's rule forbids that. */
+/* A text shows the client who has its name, or that it cools. Its rule forbids that but for its own user. */
 void observer_check_shown(unsigned client);
 
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]);
@@ -41,7 +41,7 @@ void observer_gone(unsigned client);       /* its agent ended, or closed the ses
 void observer_deadline(const struct event *event);
 void observer_blessed(unsigned node); /* after its quarantine, not by an operator */
 void observer_check(void);            /* after an event of the calm */
-/* A node has another value than a request of this number wants. */
+/* A node has another value than the request with this ticket wants. */
 void observer_refused(const struct sim_keeper *keeper, unsigned node, uint64_t ticket);
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
