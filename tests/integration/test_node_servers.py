@@ -278,9 +278,10 @@ def test_ipv6():
     agent = lab.Agent([Named("a", "[0::1]:%d" % node.port)], lab.UNHURRIED)
     equal(acquire_and_release(agent.client(), "six"), "granted", "a node at an IPv6 address votes")
     node.call("SET", "six", "a foreign value")
-    lab.wait_at(agent, "six")
+    waiter = lab.wait_at(agent, "six")
     lab.wait_for(lambda: node.call("PUBSUB", "NUMSUB", "redlockd:free:six")[1], what="the subscription")
     ok(True, "and sends messages")
+    waiter.close()
     agent.terminate()
 
 
