@@ -347,7 +347,8 @@ static void kill_marked(void) {
     bool marked = true;
 
     for (unsigned i = 0; i < agent->n_nodes; i++)
-        marked = marked && agent_node(agent, i)->data.marked_ms > 0;
+        for (unsigned j = 0; j < sim_n_keepers; j++)
+            marked = marked && node_has_mark(agent_node(agent, i), agent->index, j);
     if (marked) {
         trace("fault: agent %u is killed", agent->index);
         sim_counts.kills++;

@@ -97,6 +97,10 @@ bool node_is_rested(const struct sim_node *node) {
     return node->data.epoch == node->process && node->data.rested;
 }
 
+bool node_has_mark(const struct sim_node *node, unsigned agent, unsigned keeper) {
+    return node->data.marks[agent * SIM_KEEPERS_MAX + keeper].process == node->process;
+}
+
 static void forget_marks(struct node_data *data) {
     memset(data->marks, 0, sizeof(data->marks));
     memset(data->fleet_marked_us, 0, sizeof(data->fleet_marked_us));

@@ -67,6 +67,7 @@ extern unsigned sim_n_nodes;
 void node_reset(struct sim_node *node, int64_t clock_offset_ns);
 void node_bless(struct sim_node *node, uint32_t max_ttl_ms, uint32_t fleet, bool rested,
                 uint32_t fence_skew_ms);
+bool node_has_mark(const struct sim_node *node, unsigned agent, unsigned keeper); /* of this keeper */
 bool node_is_rested(const struct sim_node *node); /* votes, after a quarantine */
 void node_forget(struct sim_node *node);          /* drops everything, like FLUSHALL */
 void node_restart(struct sim_node *node);         /* starts another process */
