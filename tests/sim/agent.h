@@ -94,7 +94,7 @@ struct sim_agent {
     struct policy_rule rules[SIM_RULES_MAX]; /* of the policy */
     uid_t rule_users[SIM_RULES_MAX];
     uint32_t requests_max; /* it has room for so many leases and waiters */
-    uint32_t quota_max;    /* of them, what its users share; 0: no limit */
+    uint32_t quota_max;    /* its limit of both, which users share; 0: none */
     uint32_t slots;        /* of its registry and of each shard */
     bool surveyed;         /* the keepers' counters are asked for */
     struct front_state front;

@@ -32,9 +32,14 @@ static int64_t read_age(const struct resp_token *error) {
     return end ? age_ms : -1;
 }
 
-static bool shows_holder(const struct resp_token *error) {
-    return memmem(error->text, error->length, "held by ", 8) ||
-           memmem(error->text, error->length, "cools", 5);
+static bool has(const struct resp_token *error, const char *words) {
+    return memmem(error->text, error->length, words, strlen(words)) != NULL;
+}
+
+static void read_text(const struct resp_token *error, struct answer *ret) {
+    ret->ago_ms = read_age(error);
+    ret->shows_holder = has(error, "held by ") || has(error, "cools");
+    ret->behind_resume = has(error, "is resuming the lease");
 }
 
 /* Up to the first blank. */
@@ -96,8 +101,7 @@ static bool read_push(const struct resp_token *tokens, size_t n, struct answer *
     } else if (is(&tokens[1], "failed")) {
         ret->kind = ANSWER_FAILED;
         copy_word(third, ret->word, sizeof(ret->word));
-        ret->ago_ms = read_age(third);
-        ret->shows_holder = shows_holder(third);
+        read_text(third, ret);
     } else if (is(&tokens[1], "lost")) {
         ret->kind = ANSWER_LOST;
         copy(third, ret->word, sizeof(ret->word));
@@ -150,8 +154,7 @@ size_t answer_read(const char *bytes, size_t length, struct answer *ret) {
     case RESP_ERROR:
         ret->kind = ANSWER_ERROR;
         copy_word(&tokens[0], ret->word, sizeof(ret->word));
-        ret->ago_ms = read_age(&tokens[0]);
-        ret->shows_holder = shows_holder(&tokens[0]);
+        read_text(&tokens[0], ret);
         break;
     case RESP_NIL:
         ret->kind = ANSWER_NIL;

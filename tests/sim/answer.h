@@ -24,9 +24,10 @@ struct answer {
     uint64_t id;
     int64_t integer;
     int64_t validity_ms, deadline_ns, fence, slot, since_ms;
-    char word[16];     /* of an error, of a reason, or of a state */
-    int64_t ago_ms;    /* of an error: the age of the result in its text; -1: none */
-    bool shows_holder; /* an error's text: who has the name, or that it cools */
+    char word[16];      /* of an error, of a reason, or of a state */
+    int64_t ago_ms;     /* of an error: the age of the result in its text; -1: none */
+    bool behind_resume; /* an error's text says that the request was behind a RESUME */
+    bool shows_holder;  /* an error's text names the holder, or says that the name cools */
     char name[8], holder[40], data[16];
     char token[SIM_TOKEN_BYTES]; /* for RESUME; "": none */
 };

@@ -409,7 +409,7 @@ void calls_answered(struct sim_keeper *keeper, const struct event *event) {
         const struct sim_reply *reply = &event->as.answer.replies[i];
         note_answer(keeper, event->node, reply);
         if (reply->kind == VOTE_FOREIGN)
-            observer_refused(keeper, event->node, reply->ticket);
+            observer_voted_foreign(keeper, event->node, reply->ticket);
     }
     reload_overtaken(keeper, event->node);
     call_plan_answered(&answer, &keeper->shard, keeper_now(keeper));

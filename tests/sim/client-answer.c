@@ -34,7 +34,7 @@ static void granted(struct client *client, const struct answer *answer) {
     const struct request *request = front_request(client_agent(client), answer->id);
     bool was_valid = exclusion_holds(client), handed_over = request && request->tenure.handoffs > 0;
 
-    exclusion_check_answer(client, NULL);
+    exclusion_check_answer(client, NULL, false);
     if (client->ask.resumes && client->token[0] != '\0' && client->agent == client->ended_by &&
         client_agent(client)->life == client->ended_life && strcmp(client->token, client->ended_token) == 0)
         violation("client %u resumes a lease that this agent has reported as ended", client_index(client));
@@ -85,7 +85,7 @@ static void failed(struct client *client, const struct answer *answer) {
         observer_check_shown(client_index(client));
     trace("client %u: %s", client_index(client), error);
     observer_reported(client_index(client), ANSWER_FAILED, error);
-    exclusion_check_answer(client, error);
+    exclusion_check_answer(client, error, answer->behind_resume);
     if (strcmp(error, "NOTHELD") == 0)
         exclusion_check_not_held(client);
     if (client->state == CLIENT_RESUMING && exclusion_holds(client) && strcmp(error, "NOTHELD") != 0)

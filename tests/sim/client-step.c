@@ -144,6 +144,7 @@ static bool moves(struct client *client) {
     } else if (connected) {
         client_session_close(index);
     }
+    observer_moved(client->agent, client->name, client->lease.terms.ttl_ms);
     client->agent = agent;
     sim_counts.moves++;
     client_request_connect(client);

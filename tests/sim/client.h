@@ -109,8 +109,8 @@ void exclusion_check(const struct client *client);
 void exclusion_expect_answer(struct client *client);
 void exclusion_check_answered(const struct client *client);
 
-/* `error`: NULL: granted. */
-void exclusion_check_answer(const struct client *client, const char *error);
+/* `error`: NULL: granted. `behind_resume`: so says the error's text. */
+void exclusion_check_answer(const struct client *client, const char *error, bool behind_resume);
 
 /* The client has the reply `waiting` to its request: its rule must allow one more waiter. */
 void exclusion_check_waits(const struct client *client);

@@ -160,7 +160,7 @@ static bool meets_short_ttl(const struct client *client) {
     return meets;
 }
 
-/* protocol.md: no attempt may end within the bound behind a RESUME whose outcome is open. */
+/* protocol.md: behind a RESUME whose outcome is open, it may be that no attempt ends within the bound. */
 static bool is_behind_resume(const struct client *client) {
     bool is_behind = false;
 
@@ -275,7 +275,7 @@ static int64_t first_asked_ns(const struct client *client) {
 static bool is_free(const struct client *client) {
     const struct sim_agent *agent = client_agent(client);
     int64_t since_ns = first_asked_ns(client) - LAST_ATTEMPT_MS * NS_PER_MS;
-    /* A lease whose session did not continue, and whose keys a node has lost since, ends by its deadline. */
+    /* After a restart a lease without its session lasts until its deadline, also without keys. */
     int64_t left_ns = agent->with_ledger && agent->life > 1 ? agent->max_ttl_ms * NS_PER_MS : 0;
     bool is_free = sim_keyed_ns[client->name] < since_ns &&
                    instant_max(agent->started_ns + left_ns, agent->paused_until_ns) < since_ns &&
@@ -287,7 +287,7 @@ static bool is_free(const struct client *client) {
     return is_free;
 }
 
-void exclusion_check_answer(const struct client *client, const char *error) {
+void exclusion_check_answer(const struct client *client, const char *error, bool behind_resume) {
     int64_t wait_ms = client->ask.wait_ms;
     bool resumes = client->ask.resumes;
 
@@ -308,7 +308,7 @@ void exclusion_check_answer(const struct client *client, const char *error) {
     if (strcmp(error, "BUSY") == 0 && !resumes && !sim_steps && is_free(client))
         violation("client %u gets BUSY, and nobody has name %u", client_index(client), client->name);
     if (strcmp(error, "NOQUORUM") == 0 && client->untroubled && !meets_short_ttl(client) &&
-        !is_behind_resume(client) && agent_is_untroubled(client_agent(client)))
+        !(behind_resume && is_behind_resume(client)) && agent_is_untroubled(client_agent(client)))
         violation("client %u gets NOQUORUM, and nothing is in the way of a quorum", client_index(client));
 }
 
@@ -429,7 +429,6 @@ void exclusion_moves(struct client *client) {
     client->moved_keys = 0;
     client->moved_left_ns = INSTANT_NEVER;
     client->true_moved_ns = sim_now_ns;
-    observer_moved(client->name);
     for (unsigned i = 0; i < sim_n_nodes; i++) {
         int64_t left_ns = node_key_left_ns(&sim_nodes[i], client->name);
         if (!has_lease(&sim_nodes[i].data.keys[client->name], client, SECRET_BYTES) || left_ns <= 0)

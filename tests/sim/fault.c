@@ -1,5 +1,5 @@
-/* Faults of the network, of nodes and of agents: one now and then, until the calm; fault_last() goes on
- * there. */
+/* Faults of the network, of nodes and of agents: one now and then, until the calm. What fault_last() begins
+ * goes on in the calm. */
 
 #include <assert.h>
 
@@ -16,8 +16,7 @@ enum {
     SLOW_MS_MAX = 150,
     ALONE_MS = 1700,
     STEP_MARGIN_MS = 1000,
-    NOTICE_MS = 11000,
-    MARKED_MS = 2500
+    NOTICE_MS = 11000, /* protocol.md: by then connected agents have noticed a loss */
 };
 
 static void break_node_connections(unsigned node) {
@@ -341,7 +340,7 @@ static void add_next(void) {
         &(struct event){.kind = EVENT_FAULT, .at_ns = sim_now_ns + pick(5, sim_faults.gap_ms) * NS_PER_MS});
 }
 
-/* See fault_last(). */
+/* Kills the agent that fault_last() has chosen, once all nodes have its marks. */
 static void kill_marked(void) {
     struct sim_agent *agent = &sim_agents[sim_faults.next_killed - 1];
     bool marked = true;
@@ -401,8 +400,8 @@ void fault(void) {
 
 /* --- the last fault --- */
 
-/* The agent has read of such leases in the epoch of each node. */
-static bool knows(const struct sim_agent *agent, uint32_t max_ttl_ms) {
+/* The agent has read of leases as long in the epoch of each node. */
+static bool has_read_of(const struct sim_agent *agent, uint32_t max_ttl_ms) {
     for (unsigned i = 0; i < sim_n_keepers; i++)
         for (unsigned j = 0; j < agent->n_nodes; j++) {
             const struct node *node = &agent->keepers[i].shard.nodes[j];
@@ -413,9 +412,9 @@ static bool knows(const struct sim_agent *agent, uint32_t max_ttl_ms) {
     return agent->running && !agent->frozen && sim_now_ns >= agent->paused_until_ns;
 }
 
-/* Where leases are longer than the time in which agents notice a loss: all nodes lose their data, and an
- * agent with the longest leases stands still. Another one is killed when it has left its marks: its next
- * process knows of these leases from the marks alone. */
+/* Where leases are longer than NOTICE_MS: all nodes lose their data while the agent with the longest leases
+ * stands still. Another agent, which has read of these leases, is killed once it has left its marks. Its
+ * next process can read of these leases in the marks alone. */
 void fault_last(void) {
     const struct sim_agent *longest = longest_agent(), *other = longest;
     unsigned first = (unsigned) pick(0, sim_n_agents - 1);
@@ -423,7 +422,7 @@ void fault_last(void) {
     for (unsigned i = 0; i < sim_n_agents && other->max_ttl_ms == longest->max_ttl_ms; i++)
         other = &sim_agents[(first + i) % sim_n_agents];
     if (sim_longest_ttl_ms <= NOTICE_MS || sim_sets_differ || sim_hosts_halt || !may_forget() ||
-        other->max_ttl_ms == longest->max_ttl_ms || !knows(other, longest->max_ttl_ms))
+        other->max_ttl_ms == longest->max_ttl_ms || !has_read_of(other, longest->max_ttl_ms))
         return;
     pause_longest(pick(20000, 60000));
     blackout(true);

@@ -11,7 +11,7 @@ extern struct sim_faults {
     bool bad_starts;      /* a restarted agent's searches are late, and it is often killed again */
     bool slow_starts;     /* its uplink is down at first; holders send heartbeats meanwhile */
     int64_t gap_ms;       /* the longest pause between faults */
-    unsigned next_killed; /* 1 + the agent that the next fault kills, in the calm; 0: there is none */
+    unsigned next_killed; /* 1 + the agent that fault_last() has chosen; 0: none */
 } sim_faults;             /* of this run */
 
 void fault(void);      /* and the next one later */

@@ -410,7 +410,7 @@ void front_start(struct sim_agent *agent) {
     cooling_init(&agent->front.cooling, agent->cooling_memory);
     agent->front.registry.cooling = &agent->front.cooling;
     front_state_init(&agent->front, &agent->policy, &identity, &front_sink, reply, front_now(agent));
-    /* Of others: if one more query never ends, the session of the next one pauses. */
+    /* Each user has one query less than it may: if the next one never ends, a session pauses for ever. */
     for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++)
         agent->front.queries.users[i].n = QUERIES_USER_MAX - 1;
     if (agent->quota_max > 0)

@@ -10,7 +10,7 @@ void front_allocate(struct sim_agent *agent); /* once */
 void front_start(struct sim_agent *agent);
 void front_event(struct sim_agent *agent, const struct event *event); /* mail, or its timer */
 bool front_is_idle(const struct sim_agent *agent);
-void front_check_idle(const struct sim_agent *agent); /* nobody has or uses up anything */
+void front_check_idle(const struct sim_agent *agent); /* without requests, no limit counts any */
 void front_kill(struct sim_agent *agent);
 void front_continue(struct sim_agent *agent); /* continues the sessions of the former process */
 bool front_serves(const struct sim_agent *agent);

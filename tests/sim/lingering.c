@@ -44,13 +44,21 @@ void lingering_restarted(const struct sim_agent *agent) {
     }
 }
 
-/* By another program, whose key ends the lease, or a node has lost it: no rule applies. */
+/* By another program, whose key ends the lease: no rule applies. */
 static bool was_overwritten_since(int64_t true_ns) {
     bool overwritten = false;
 
     for (unsigned i = 0; i < sim_n_nodes; i++)
-        overwritten |= instant_max(sim_nodes[i].overwritten_ns, sim_nodes[i].lost_ns) >= true_ns;
+        overwritten |= sim_nodes[i].overwritten_ns >= true_ns;
     return overwritten;
+}
+
+static bool was_lost_since(int64_t true_ns) {
+    bool lost = false;
+
+    for (unsigned i = 0; i < sim_n_nodes; i++)
+        lost |= sim_nodes[i].lost_ns >= true_ns;
+    return lost;
 }
 
 /* The agent counts max_hold from the grant to a former process, or from a RESUME; the view does not know
@@ -59,13 +67,14 @@ static bool knows_hold(const struct view *view) {
     return !view->hold_by_resume && view_agent(view)->started_ns < view->true_asked_ns;
 }
 
-/* The lease was not at risk, and the calm was older than its last extension. So it lingers as long as was
- * asked. */
+/* The lease was not at risk, no node has lost its key, and the calm was older than its last extension. So
+ * the lease lingers as long as was asked. */
 static bool is_undisturbed(const struct view *view) {
     return view->pushes && view->risks == 0 && sim_calm &&
            view->true_died_ns > sim_calm_ns + HEALED_MS * NS_PER_MS &&
            view->left_at_death_ns > 2 * (int64_t) view->terms.node_timeout_ms * NS_PER_MS &&
            agent_is_untroubled(view_agent(view)) && !was_overwritten_since(view->true_granted_ns) &&
+           !was_lost_since(view->true_granted_ns) &&
            (view->hold_until_ns == INSTANT_NEVER || knows_hold(view));
 }
 

@@ -35,15 +35,16 @@ static uint64_t requests;
 static struct {
     const struct sim_keeper *keeper;
     uint64_t ticket;
-    node_set foreign;                    /* these nodes have another value */
-    int64_t true_taken_ns;               /* since then no majority can have the lease's; 0: it may */
-} extensions[SIM_AGENTS_MAX][SIM_NAMES]; /* the last round for each name, if it was one */
-static unsigned users_of[SIM_AGENTS_MAX][SIM_NAMES];   /* a bit for each whose lease the agent may know */
-static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES]; /* when the last acquisition was sent, */
-static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];      /* and the last request that sets keys */
+    node_set foreign;                         /* these nodes have another value */
+    int64_t true_taken_ns;                    /* since then no majority can have the lease's; 0: it may */
+} last_extensions[SIM_AGENTS_MAX][SIM_NAMES]; /* of each name; keeper NULL: its last round was none */
+static unsigned known_users[SIM_AGENTS_MAX][SIM_NAMES]; /* a bit for each whose lease the agent may know */
+static int64_t acquired_ns[SIM_AGENTS_MAX][SIM_NAMES];  /* when the last acquisition was sent, */
+static int64_t set_ns[SIM_AGENTS_MAX][SIM_NAMES];       /* and the last request that sets keys */
 
-static int64_t moved_ns[SIM_NAMES];           /* a client last asked another agent for its lease; 0: never */
-static int64_t true_cool_until_ns[SIM_NAMES]; /* no client gets the name before */
+/* When an agent has noticed that a client has its lease at another agent. */
+static int64_t true_moved_until_ns[SIM_AGENTS_MAX][SIM_NAMES];
+static int64_t true_cool_until_ns[SIM_NAMES];             /* no client gets the name before */
 static uint8_t last_lease[SIM_NAMES][SECRET_LEASE_BYTES]; /* of the last holder's lock values; 0: none */
 
 void observer_reset(void) {
@@ -53,9 +54,9 @@ void observer_reset(void) {
     memset(set_ns, 0, sizeof(set_ns));
     memset(true_cool_until_ns, 0, sizeof(true_cool_until_ns));
     memset(last_lease, 0, sizeof(last_lease));
-    memset(users_of, 0, sizeof(users_of));
-    memset(extensions, 0, sizeof(extensions));
-    memset(moved_ns, 0, sizeof(moved_ns));
+    memset(known_users, 0, sizeof(known_users));
+    memset(last_extensions, 0, sizeof(last_extensions));
+    memset(true_moved_until_ns, 0, sizeof(true_moved_until_ns));
     calm_reset();
     requests = 0;
 }
@@ -210,7 +211,7 @@ static unsigned user_bit(const struct view *view) {
 void observer_check_shown(unsigned client) {
     const struct view *view = &views[client];
 
-    if (!(users_of[view->agent][view->name] & user_bit(view)))
+    if (!(known_users[view->agent][view->name] & user_bit(view)))
         violation("client %u is shown the holder of name %u, and may not see it", client, view->name);
 }
 
@@ -220,7 +221,7 @@ void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secret
     if (view->state != VIEW_ASKED)
         violation("client %u gets a grant that it did not request", client);
     view->state = VIEW_HOLDS;
-    users_of[view->agent][view->name] |= user_bit(view);
+    known_users[view->agent][view->name] |= user_bit(view);
     calm_granted(view->name);
     view->beat_ns = view->granted_ns = view_now_ns(view);
     view->found = false;
@@ -254,8 +255,8 @@ void observer_extended(unsigned client, int64_t deadline_ns) {
     report_deadline(view, deadline_ns);
 }
 
-void observer_moved(unsigned name) {
-    moved_ns[name] = sim_now_ns;
+void observer_moved(unsigned agent, unsigned name, uint32_t ttl_ms) {
+    true_moved_until_ns[agent][name] = sim_now_ns + ttl_ms * NS_PER_MS;
 }
 
 void observer_beat(unsigned client) {
@@ -304,14 +305,15 @@ static void check_confirmed(const struct view *view) {
         violation("client %u gets the reply to its release, and a majority has the key", view_index(view));
 }
 
-/* Its keeper knows at once that the lease is lost. (A node whose clock was set may not count.) */
+/* A keeper reports a lease as lost, taken, with the vote that shows it. (A node whose clock was set may not
+ * count.) */
 static void check_not_taken(const struct view *view) {
-    int64_t taken_ns = extensions[view->agent][view->name].true_taken_ns;
+    int64_t taken_ns = last_extensions[view->agent][view->name].true_taken_ns;
 
     if (!sim_steps &&
         taken_ns > instant_max(view->true_reported_ns, view_paused_until_ns(view) + MAIL_MS * NS_PER_MS) &&
         sim_now_ns > taken_ns + MAIL_MS * NS_PER_MS)
-        violation("client %u loses its lease for no-quorum, which was taken %lld ms ago", view_index(view),
+        violation("client %u gets no-quorum, and its lease was taken %lld ms ago", view_index(view),
                   (long long) ((sim_now_ns - taken_ns) / NS_PER_MS));
 }
 
@@ -411,7 +413,7 @@ void observer_gone(unsigned client) {
     struct view *view = &views[client];
 
     if (view->state == VIEW_ASKED)
-        users_of[view->agent][view->name] |= user_bit(view);
+        known_users[view->agent][view->name] |= user_bit(view);
     view->state = VIEW_NOTHING;
 }
 
@@ -426,7 +428,7 @@ void observer_restarted(const struct sim_agent *agent) {
     for (unsigned i = 0; i < SIM_CLIENTS_MAX; i++)
         if (view_agent(&views[i]) == agent && views[i].true_asked_ns >= agent->stopped_ns)
             views[i].unordered = true;
-    memset(extensions[agent->index], 0, sizeof(extensions[agent->index]));
+    memset(last_extensions[agent->index], 0, sizeof(last_extensions[agent->index]));
     lingering_restarted(agent);
 }
 
@@ -443,11 +445,11 @@ static void note_round(const struct sim_keeper *keeper, unsigned name, const str
     bool extends = send->operation == OPERATION_EXTEND || send->operation == OPERATION_REFRESH;
 
     if (!extends)
-        extensions[agent][name].true_taken_ns = 0;
-    extensions[agent][name].keeper = extends ? keeper : NULL;
-    if (extensions[agent][name].ticket != send->ticket)
-        extensions[agent][name].foreign = 0;
-    extensions[agent][name].ticket = send->ticket;
+        last_extensions[agent][name].true_taken_ns = 0;
+    last_extensions[agent][name].keeper = extends ? keeper : NULL;
+    if (last_extensions[agent][name].ticket != send->ticket)
+        last_extensions[agent][name].foreign = 0;
+    last_extensions[agent][name].ticket = send->ticket;
 }
 
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send) {
@@ -507,17 +509,18 @@ bool observer_left_ns(unsigned client, unsigned name, int64_t since_ns, int64_t 
     return *ret_left_ns > 0;
 }
 
-void observer_refused(const struct sim_keeper *keeper, unsigned node, uint64_t ticket) {
+void observer_voted_foreign(const struct sim_keeper *keeper, unsigned node, uint64_t ticket) {
     const struct sim_agent *agent = keeper->agent;
 
     for (unsigned i = 0; i < SIM_NAMES; i++) {
-        if (extensions[agent->index][i].keeper != keeper || extensions[agent->index][i].ticket != ticket)
+        if (last_extensions[agent->index][i].keeper != keeper ||
+            last_extensions[agent->index][i].ticket != ticket)
             continue;
-        extensions[agent->index][i].foreign |= node_set_of(node);
-        if (node_set_count(extensions[agent->index][i].foreign) >
+        last_extensions[agent->index][i].foreign |= node_set_of(node);
+        if (node_set_count(last_extensions[agent->index][i].foreign) >
                 agent->n_nodes - quorum_of(agent->n_nodes) &&
-            extensions[agent->index][i].true_taken_ns == 0)
-            extensions[agent->index][i].true_taken_ns = sim_now_ns;
+            last_extensions[agent->index][i].true_taken_ns == 0)
+            last_extensions[agent->index][i].true_taken_ns = sim_now_ns;
     }
 }
 
@@ -542,8 +545,7 @@ static void check_served(const struct view *view) {
     since_ns = instant_max(since_ns, view->true_asked_ns);
     if (view_agent(view)->with_ledger)
         since_ns = instant_max(since_ns, true_left_until_ns(view_agent(view)));
-    if (moved_ns[view->name] != 0) /* the former agent learns that with the next extension */
-        since_ns = instant_max(since_ns, moved_ns[view->name] + sim_longest_ttl_ms * NS_PER_MS);
+    since_ns = instant_max(since_ns, true_moved_until_ns[view->agent][view->name]);
     if (sim_now_ns > since_ns + 2 * view_ttl_ns(view) + SERVED_MS * NS_PER_MS)
         violation("client %u waits for name %u, which is free", view_index(view), view->name);
 }
@@ -561,7 +563,7 @@ static void check_extended_in_time(const struct view *view) {
         !calm_is_untroubled_since(view->agent, sim_now_ns - ttl_ns))
         return;
     if (left_ns < ttl_ns / 32 * 19 - late_ns) /* five eighths, without the drift */
-        violation("client %u has %lld ms left of its lease, and nothing hinders extensions",
+        violation("client %u has %lld ms left of its lease, and nothing hinders last_extensions",
                   view_index(view), (long long) (left_ns / NS_PER_MS));
 }
 

@@ -23,14 +23,16 @@ struct sim_ask {
 
 void observer_reset(void);
 void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask);
-/* A text shows the client who has its name, or that it cools. Its rule forbids that but for its own user. */
+/* A client without the right `leader` reads who holds the name, or that the name cools: that must be a lease
+ * of its own user. */
 void observer_check_shown(unsigned client);
 
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]);
 void observer_extended(unsigned client, int64_t deadline_ns);
 void observer_reported(unsigned client, enum answer_kind kind, const char *word);
 void observer_released(unsigned client, int64_t answer); /* the answer to RELEASE */
-void observer_moved(unsigned name); /* a client asks another agent for its lease of the name */
+/* A client asks another agent for its lease. Its former agent notices with the next extension. */
+void observer_moved(unsigned agent, unsigned name, uint32_t ttl_ms);
 void observer_beat(unsigned client);
 void observer_releases(unsigned client);
 void observer_died(unsigned client);                           /* its session ended */
@@ -41,8 +43,8 @@ void observer_gone(unsigned client);       /* its agent ended, or closed the ses
 void observer_deadline(const struct event *event);
 void observer_blessed(unsigned node); /* after its quarantine, not by an operator */
 void observer_check(void);            /* after an event of the calm */
-/* A node has another value than the request with this ticket wants. */
-void observer_refused(const struct sim_keeper *keeper, unsigned node, uint64_t ticket);
+/* A node's answer to the request with this ticket: the key has another value. */
+void observer_voted_foreign(const struct sim_keeper *keeper, unsigned node, uint64_t ticket);
 void observer_sent(const struct sim_keeper *keeper, unsigned name, const struct send *send);
 
 /* How long a majority of the nodes still has the keys of the lease that the client has held since that time.

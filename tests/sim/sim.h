@@ -51,7 +51,7 @@ int64_t clock_true_ns(const struct clock *clock,
 
 extern int64_t sim_now_ns; /* true time */
 extern struct random sim_random;
-extern bool sim_calm;       /* no more faults begin */
+extern bool sim_calm;       /* no more faults but that of fault_last() */
 extern int64_t sim_calm_ns; /* since then */
 extern bool sim_closed;     /* and no new requests: everything must end */
 
