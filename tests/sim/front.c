@@ -289,17 +289,24 @@ static void take_exit(struct sim_agent *agent, const void *argument) {
     settle(agent);
 }
 
+/* A client has one closed session here at most: while that is another agent's, the front survives this. */
 void front_hang_up(unsigned client) {
-    struct client_session *of = client_session_of(client);
+    struct client_session *of = client_session_of(client), *former = client_session_closed(client);
+    struct sim_agent *agent = of->agent;
+    bool must_survive = former->agent && former->agent != agent;
+    unsigned steps_left = agent->steps_left;
 
-    if (front_serves(of->agent))
-        run(of->agent, take_hang_up, &client);
+    if (must_survive)
+        agent->steps_left = 0;
+    if (front_serves(agent))
+        run(agent, take_hang_up, &client);
+    if (must_survive)
+        agent->steps_left = steps_left;
     if (!of->agent)
         return;
+    assert(!must_survive);
     of->hung_up = true; /* no process takes notice */
-    if (client_session_closed(client)->agent && client_session_closed(client)->agent != of->agent)
-        run(client_session_closed(client)->agent, take_exit, &client);
-    client_session_closed(client)->agent = NULL;
+    former->agent = NULL;
     client_session_close(client);
 }
 
