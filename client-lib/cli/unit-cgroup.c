@@ -60,9 +60,10 @@ static bool read_own_group(char *ret, size_t size) {
 
     while (file && !found && fgets(line, sizeof(line), file)) {
         line[strcspn(line, "\n")] = '\0';
-        found = strncmp(line, "0::/", 4) == 0 && strlen(line + 3) < size;
+        size_t length = strlen(line);
+        found = strncmp(line, "0::/", 4) == 0 && length - 3 < size;
         if (found)
-            (void) snprintf(ret, size, "%s", line + 3);
+            memcpy(ret, line + 3, length - 3 + 1);
     }
     if (file)
         (void) fclose(file);
