@@ -519,7 +519,7 @@ def test_waits_under_smaller_limits():
     """Requests that wait, without a reply so far, are neither rejected by a smaller max_ttl nor by a smaller
     max_leases. They count before a request that came earlier, but only in part."""
     holder, waiter, half = agent.client(3), agent.client(3), agent.client(3)
-    held = holder.acquire("waited for", "TTL", 4000)
+    held = holder.acquire("waited for", "TTL", 7000)
     stored = session_name(waiter)
     half.call("OBSERVE", "waited for")  # so that its connection is stored
     agent.wait_stored(half)
@@ -529,7 +529,7 @@ def test_waits_under_smaller_limits():
     lab.wait_for(lambda: agent.status()["waiters"] == 1, what="the waiter")
     agent.wait_stored(holder)
     lab.wait_for(lambda: stored in agent.names(), what="the waiter in the store")
-    agent.write_config('default_ttl = "5s"\nmax_ttl = "5s"\nmax_leases = 2\nnode_timeout = "2s"\n')
+    agent.write_config('default_ttl = "7s"\nmax_ttl = "7s"\nmax_leases = 2\nnode_timeout = "2s"\n')
     agent.kill()
     half.send_raw(b"lf\r\n")
     agent.start()
@@ -539,7 +539,7 @@ def test_waits_under_smaller_limits():
     begins(late.acquire("another"), rejected, "as a new request is")
     holder.call("RELEASE", held["id"])
     grant = lab.as_map(waiter.reply())
-    ok(isinstance(grant, dict) and waiter.call("CHECK", grant["id"]) <= 5000,
+    ok(isinstance(grant, dict) and waiter.call("CHECK", grant["id"]) <= 7000,
        "one that waits gets its lease, with the smaller ttl: %s" % grant)
     for one in holder, waiter, half, late:
         one.close()

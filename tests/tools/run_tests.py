@@ -32,7 +32,8 @@ LEGS = {
 }
 SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
-WAITING_AT_A_TIME = 3  # tests that mostly wait run beside each other,
+LONG_AT_A_TIME = 3     # tests that load the machine for minutes;
+WAITING_AT_A_TIME = 4  # tests that mostly wait run beside each other,
 SLOW_AT_A_TIME = 5     # and more with a sanitizer, since REDLOCK_TEST_SCALE stretches their times
 SLOW_LEGS = "address", "thread"  # run beside each other, and share one place more
 IDLE, NICE = 19, 10    # for tests that only compute, and builds beside tests; for other legs beside gcc's
@@ -315,7 +316,7 @@ def run_legs(legs, given, logbase):
         logs.append((leg, base))
         return base
 
-    def run_part(part, selection, nice=0, at_a_time=WAITING_AT_A_TIME):
+    def run_part(part, selection, nice=0, at_a_time=LONG_AT_A_TIME):
         run_meson("gcc", part, selection, log_of("gcc", part), progress, nice, given.all, at_a_time)
 
     def run_systemd():
