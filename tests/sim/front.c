@@ -289,23 +289,25 @@ static void take_exit(struct sim_agent *agent, const void *argument) {
     settle(agent);
 }
 
-/* A client has one closed session here at most: while that is another agent's, the front survives this. */
+/* A client has one closed session here at most. While that is another agent's, the front survives this; and
+ * where no front serves, the client's process ends, and so do both sessions. */
 void front_hang_up(unsigned client) {
     struct client_session *of = client_session_of(client), *former = client_session_closed(client);
     struct sim_agent *agent = of->agent;
-    bool must_survive = former->agent && former->agent != agent;
+    bool has_former = former->agent && former->agent != agent;
     unsigned steps_left = agent->steps_left;
 
-    if (must_survive)
+    if (has_former)
         agent->steps_left = 0;
     if (front_serves(agent))
         run(agent, take_hang_up, &client);
-    if (must_survive)
+    if (has_former)
         agent->steps_left = steps_left;
     if (!of->agent)
         return;
-    assert(!must_survive);
     of->hung_up = true; /* no process takes notice */
+    if (has_former)
+        run(former->agent, take_exit, &client);
     former->agent = NULL;
     client_session_close(client);
 }
