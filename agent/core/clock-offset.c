@@ -41,6 +41,12 @@ int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instan
             high_ns = instant_min(high_ns, known_high_ns);
         }
         if (spend(offset, step_ns, received_ns - offset->at_ns)) {
+            /* The clock counts as set by the least step that explains this answer: if the step was larger,
+             * a later answer is charged with the rest. */
+            if (step_ns > 0)
+                high_ns = low_ns;
+            else if (step_ns < 0)
+                low_ns = high_ns;
             step_ns = 0;
             spent_ns = offset->spent_ns;
         }

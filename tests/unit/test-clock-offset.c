@@ -76,13 +76,52 @@ static unsigned count_small_steps(void) {
     return count;
 }
 
+/* The same of 1.5 ms, each beside an answer that is almost as slow. */
+static unsigned count_hidden_steps(int direction) {
+    struct clock_offset offset = {0};
+    int64_t ahead_us = 0;
+    unsigned count = 0;
+
+    (void) update_ms(&offset, 1000, 1000, 1000);
+    for (int64_t ms = 1010; ms < 2000; ms += 10, count++) {
+        int64_t sent_us = ms * 1000, slow_us = 1490;
+        ahead_us += direction * 1500;
+        int64_t read_us = direction > 0 ? sent_us : sent_us + slow_us;
+        int64_t step_ns = clock_offset_update(&offset, epoch_us + read_us + ahead_us, sent_us * NS_PER_US,
+                                              (sent_us + slow_us) * NS_PER_US);
+        int64_t later_ns = (sent_us + 5000) * NS_PER_US;
+        step_ns += clock_offset_update(&offset, epoch_us + sent_us + 5000 + ahead_us, later_ns, later_ns);
+        if (step_ns != 0)
+            break;
+    }
+    return count;
+}
+
 static void test_small_steps(void) {
     is_int(count_small_steps(), 2, "rule 11: steps of 2 ms in all are within the allowance of each lease");
+    is_int(count_hidden_steps(1), 1, "rule 11: so are those that slow answers almost explain");
+    is_int(count_hidden_steps(-1), 1, "rule 11: those back, too");
+}
+
+/* An answer that took half a second explains all of a step but a millisecond. */
+static void test_step_beside_slow_answer(void) {
+    struct clock_offset offset = {0};
+
+    (void) update_ms(&offset, 1000, 1000, 1000);
+    is_int(update_ms(&offset, 1000 + 511, 1000, 1500), 0,
+           "the least step that explains the answer is small");
+    int64_t step_ms = update_ms(&offset, 1600 + 511, 1600, 1600);
+    ok(step_ms > 400, "rule 11: a prompt answer shows how far a clock was set beside a slow one");
+    offset = (struct clock_offset){0};
+    (void) update_ms(&offset, 1000, 1000, 1000);
+    is_int(update_ms(&offset, 1500 - 511, 1000, 1500), 0, "the same of a clock that was set back");
+    ok(update_ms(&offset, 1600 - 511, 1600, 1600) < -400, "rule 11: and back");
 }
 
 int main(void) {
     test_offset();
     test_small_steps();
+    test_step_beside_slow_answer();
     test_edges();
     return done_testing();
 }
