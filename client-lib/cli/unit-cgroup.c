@@ -36,20 +36,11 @@ bool unit_cgroup_is_name(const char *unit) {
     return true;
 }
 
-/* systemd puts '_' before a unit's name that would clash with a file of the control group:
- * "memory.service". */
-static bool is_escaped(const char *unit) {
-    static const char *const files[] = {"cgroup", "cpu",     "cpuset",  "cpuacct", "io",       "blkio",
-                                        "memory", "devices", "pids",    "hugetlb", "rdma",     "misc",
-                                        "irq",    "debug",   "freezer", "net_cls", "net_prio", "perf_event"};
-    size_t length = strcspn(unit, ".");
-
-    if (unit[0] == '_' || strcmp(unit, "tasks") == 0)
-        return true;
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (strlen(files[i]) == length && strncmp(unit, files[i], length) == 0)
-            return true;
-    return false;
+/* systemd puts '_' before a unit's name that begins with '_', or that would clash with a file of the control
+ * group ("memory.service"), which depends on its version. No other unit has such a directory. */
+static bool is_group_of(const char *unit, const char *directory) {
+    return (directory[0] == '_' && strcmp(directory + 1, unit) == 0) ||
+           (unit[0] != '_' && strcmp(directory, unit) == 0);
 }
 
 /* This process's own group, in version 2: "/system.slice/redlock-leader@x.service". */
@@ -87,7 +78,7 @@ int unit_cgroup_init(struct unit_cgroup *cgroup, const char *unit) {
     *cgroup = (struct unit_cgroup){.path = ""};
     if (!unit_cgroup_is_name(unit))
         return -EINVAL;
-    (void) snprintf(cgroup->directory, sizeof(cgroup->directory), "%s%s", is_escaped(unit) ? "_" : "", unit);
+    (void) snprintf(cgroup->unit, sizeof(cgroup->unit), "%s", unit);
     if (!read_own_group(group, sizeof(group)))
         return -EOPNOTSUPP;
     for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
@@ -111,7 +102,7 @@ static bool search(struct unit_cgroup *cgroup, char *path, unsigned depth) {
     if (!directory)
         return false;
     while (!found && (entry = readdir(directory))) {
-        bool wanted = strcmp(entry->d_name, cgroup->directory) == 0;
+        bool wanted = is_group_of(cgroup->unit, entry->d_name);
         if (entry->d_type != DT_DIR || (!wanted && !ends_with(entry->d_name, ".slice")) ||
             length + strlen(entry->d_name) + 2 > CGROUP_PATH_BYTES)
             continue;

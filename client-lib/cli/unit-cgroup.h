@@ -10,7 +10,7 @@ enum { UNIT_NAME_BYTES = 256, CGROUP_PATH_BYTES = 4096 };
 
 struct unit_cgroup {
     char root[CGROUP_PATH_BYTES / 4]; /* of the service manager */
-    char directory[UNIT_NAME_BYTES + 1];
+    char unit[UNIT_NAME_BYTES];
     char path[CGROUP_PATH_BYTES]; /* of the group, when it was found last; "": not found */
 };
 

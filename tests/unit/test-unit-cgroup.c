@@ -36,7 +36,7 @@ static void make_group(struct unit_cgroup *cgroup, const char *root, pid_t pid) 
 
     *cgroup = (struct unit_cgroup){0};
     (void) snprintf(cgroup->root, sizeof(cgroup->root), "%s", root);
-    (void) snprintf(cgroup->directory, sizeof(cgroup->directory), "job.service");
+    (void) snprintf(cgroup->unit, sizeof(cgroup->unit), "job.service");
     (void) snprintf(path, sizeof(path), "%s/job.service", root);
     ok(mkdir(path, 0700) == 0 || errno == EEXIST, "a unit's group");
     (void) snprintf(path, sizeof(path), "%s/job.service/cgroup.procs", root);
@@ -68,11 +68,47 @@ static void test_kill(const char *root) {
     (void) waitpid(pid, &status, 0);
 }
 
+static bool write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "we");
+
+    return file && fputs(text, file) >= 0 && fclose(file) == 0;
+}
+
+/* Whether the unit has processes, when this directory has them. */
+static bool finds(const char *root, const char *unit, const char *directory) {
+    struct unit_cgroup cgroup;
+    char path[512];
+
+    (void) unit_cgroup_init(&cgroup, unit); /* the tests may run without control groups */
+    (void) snprintf(cgroup.root, sizeof(cgroup.root), "%s", root);
+    (void) snprintf(path, sizeof(path), "%s/%s", root, directory);
+    ok(mkdir(path, 0700) == 0, "%s", directory);
+    (void) snprintf(path, sizeof(path), "%s/%s/cgroup.events", root, directory);
+    ok(write_file(path, "populated 1\nfrozen 0\n"), "has processes");
+    bool found = unit_cgroup_is_populated(&cgroup);
+    (void) unlink(path);
+    (void) snprintf(path, sizeof(path), "%s/%s", root, directory);
+    (void) rmdir(path);
+    return found;
+}
+
+/* Which names systemd escapes depends on its version. */
+static void test_names(const char *root) {
+    ok(finds(root, "job.service", "job.service"), "a unit's group has its name");
+    ok(finds(root, "misc.service", "misc.service"), "that of a controller, too, which systemd may not know");
+    ok(finds(root, "memory.service", "_memory.service"), "or an underscore before it");
+    ok(finds(root, "bpf-firewall.service", "_bpf-firewall.service"), "whatever its name is");
+    ok(finds(root, "_x.service", "__x.service"), "as a name that begins with one has");
+    ok(!finds(root, "_memory.service", "_memory.service"), "another unit's group does not count");
+    ok(!finds(root, "memory.service", "other.service"), "nor another name");
+}
+
 int main(void) {
     char root[] = "/tmp/test-unit-cgroup-XXXXXX", path[512];
 
     if (!mkdtemp(root))
         return 1;
+    test_names(root);
     test_kill(root);
     (void) snprintf(path, sizeof(path), "%s/job.service/cgroup.procs", root);
     (void) unlink(path);
