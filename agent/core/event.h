@@ -41,6 +41,7 @@ struct command {
     uint16_t head_length;  /* of text: the name */
     uint16_t tail_length;  /* then the tail of the lock value: lock-value.h */
     uint16_t spare_tokens; /* contend: tokens to reserve after the granted one, for hand-offs */
+    uint8_t user;          /* contend: the number of its user, for the share of the polls */
     uint64_t request;      /* the front's number; not 0; unique for each lease of a request */
     struct lease_terms
         terms; /* contend, resume, search; query: its node time-out, and whether a token is wanted */

@@ -1,6 +1,7 @@
 /* The struct of a lease in its keeper. core/lease.h has its life. */
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -73,16 +74,17 @@ struct lease {
                 int64_t token_known; /* acquiring: the largest token of the name that the front knows */
                 instant_ns beat_ns;  /* resuming: the holder's last heartbeat; 0: the resume counts as one */
             };
-            int64_t token_seen;       /* the largest that a node had instead of accepting ours */
-            uint16_t spare_tokens;    /* tokens wanted behind it */
-            uint8_t splits;           /* attempts in a row that were split */
-            uint8_t raises;           /* rounds of this attempt that raised the token */
-            uint8_t failure;          /* of the last attempt: 1 + enum failure */
-            uint8_t reported_failure; /* of the last REPORT_CONTENDED: 1 + enum failure */
-            node_set accepted;        /* acquiring: nodes that have our value, and accepted the token */
-            node_set listening;       /* waiting: nodes with a subscription, */
-            node_set covered;         /* which began before the last attempt */
-            node_set freed;           /* nodes whose message says that the key may be gone */
+            int64_t token_seen;           /* the largest that a node had instead of accepting ours */
+            uint16_t spare_tokens;        /* tokens wanted behind it */
+            uint8_t user;                 /* waiting: shares its polls (poll-share.h) */
+            uint8_t splits;               /* attempts in a row that were split */
+            uint8_t raises;               /* rounds of this attempt that raised the token */
+            uint8_t failure : 4;          /* of the last attempt: 1 + enum failure */
+            uint8_t reported_failure : 4; /* of the last REPORT_CONTENDED: 1 + enum failure */
+            node_set accepted;            /* acquiring: nodes that have our value, and accepted the token */
+            node_set listening;           /* waiting: nodes with a subscription, */
+            node_set covered;             /* which began before the last attempt */
+            node_set freed;               /* nodes whose message says that the key may be gone */
             /* The least times left of foreign keys. UINT16_MAX: more, or no expiry; polls come sooner. */
             uint16_t least_left_ms[LEASE_LEAST_LEFT];
             uint16_t seen_hash[NODES_MAX]; /* acquiring: of each foreign value; a split has several */
@@ -110,6 +112,8 @@ struct lease {
         };
     };
 };
+
+static_assert(FAILURE_COUNT < 15, "a lease keeps a failure in four bits");
 
 /* Held, or over. */
 static inline bool lease_state_is_past_attempts(const struct lease *lease) {

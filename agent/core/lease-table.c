@@ -149,7 +149,7 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
     bool was_past = lease_state_is_past_attempts(lease), was_ending = lease_state_is_ending(lease);
 
     if (lease->state == LEASE_WAITING)
-        shard->waiting--;
+        poll_share_leave(&shard->polls, lease->user);
     if (lease->state == LEASE_HELD)
         shard->counters.held--;
     lease->state = (uint8_t) state;
@@ -165,7 +165,7 @@ void lease_table_enter(struct shard *shard, struct lease *lease, enum lease_stat
     if (state == LEASE_RELEASING)
         list_append(lease->request == 0 ? &shard->owing : &shard->ending, &lease->ending_link);
     if (state == LEASE_WAITING)
-        shard->waiting++;
+        poll_share_enter(&shard->polls, lease->user);
     if (state == LEASE_HELD)
         shard->counters.held++;
     lease->under_way = lease->undecided = lease->held_back = false;

@@ -171,6 +171,17 @@ void lease_vote(struct shard *shard, struct lease *lease, unsigned node, const s
     }
 }
 
+/* Cooldowns of very many leases may end at one instant, and extensions must not wait for all of them: the
+ * rest follows, so many a millisecond. */
+static void release_in_turn(struct shard *shard, struct lease *lease, instant_ns now_ns) {
+    uint32_t turn_ms = shard->released++ / RELEASES_TURN;
+
+    if (turn_ms == 0)
+        release_begin(shard, lease, now_ns);
+    else
+        lease_table_set_due(shard, lease, now_ns + turn_ms * NS_PER_MS);
+}
+
 void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
     switch ((enum lease_state) lease->state) {
     case LEASE_WAITING:
@@ -185,7 +196,7 @@ void lease_tick(struct shard *shard, struct lease *lease, instant_ns now_ns) {
         held_lease_tick(shard, lease, now_ns);
         break;
     case LEASE_LOST:
-        release_begin(shard, lease, now_ns);
+        release_in_turn(shard, lease, now_ns);
         break;
     case LEASE_RELEASING:
         release_tick(shard, lease, now_ns);

@@ -82,6 +82,7 @@ enum {
 };
 
 enum { EXTENSION_TURN_NAMES = 4 * BATCH_NAMES_MAX }; /* extensions of one turn, unless more are due */
+enum { RELEASES_TURN = 256 };                        /* after cooldowns, of one turn */
 
 static_assert(TTL_MS_MIN > TTL_MS_MIN / DRIFT_DIVISOR + DRIFT_FIXED_MS + NODE_TIMEOUT_MS_MIN,
               "the shortest lease leaves validity after one node time-out");

@@ -12,8 +12,9 @@
 enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,
-    POLL_PER_WAITER_US = 250, /* for each waiter: a keeper polls less than 4,000 times a second */
-    POLL_RARE_MS_MIN = 300,   /* while an event starts the next attempt: a message, or a node's return */
+    POLL_PER_WAITER_US =
+        250, /* for each waiter: a keeper polls less than 4,000 times a second (poll-share.h) */
+    POLL_RARE_MS_MIN = 300, /* while an event starts the next attempt: a message, or a node's return */
     POLL_RARE_MS_MAX = 700,
     POLL_RARE_PER_WAITER_US = 1000,
     SPLIT_MS_MIN = 2,
@@ -139,7 +140,8 @@ static int64_t poll_delay_ns(struct shard *shard, const struct lease *lease) {
              : retry_ordinary_ns(shard);
     int64_t left_ms = lease->failure == 1 + FAILURE_BUSY ? time_left_ms(shard, lease) : INT64_MAX;
 
-    delay_ns += (int64_t) shard->waiting * (rare ? POLL_RARE_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
+    delay_ns += (int64_t) poll_share_waiters(&shard->polls, lease->user) *
+                (rare ? POLL_RARE_PER_WAITER_US : POLL_PER_WAITER_US) * NS_PER_US;
     /* A millisecond later, since PTTL is rounded. */
     if (left_ms < TTL_MS_MAX)
         delay_ns =

@@ -13,6 +13,7 @@
 #include "core/lease-state.h"
 #include "core/lock-value.h"
 #include "core/node.h"
+#include "core/poll-share.h"
 #include "core/quorum.h"
 #include "core/round-trace.h"
 
@@ -111,7 +112,8 @@ struct shard {
     uint32_t max_ttl_ms;     /* the longest ttl: as configured, or of a resumed lease */
     instant_ns withdrawn_ns; /* when a withdrawn proposal was last noticed, on any node */
     bool barred;             /* a node belongs to another fleet: none is asked */
-    uint32_t waiting;        /* leases in LEASE_WAITING */
+    uint32_t released;       /* leases of LEASE_LOST, in this tick */
+    struct poll_share polls; /* of leases in LEASE_WAITING */
     int64_t trip_ns;         /* the time of an attempt, smoothed; 0: unknown */
     struct shard_counters counters;
 };

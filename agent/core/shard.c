@@ -119,6 +119,7 @@ static void begin_lease(struct shard *shard, const struct command *command, inst
     lease_table_attach(shard, lease, command->request);
     lease->persist = command->persist;
     lease->spare_tokens = command->spare_tokens;
+    lease->user = command->user;
     lease->token_known = command->token;
     lease->terms = command->terms;
     if (command->kind == COMMAND_CONTEND) {
@@ -269,6 +270,7 @@ static void extend_early(struct shard *shard, instant_ns now_ns) {
 void shard_tick(struct shard *shard, instant_ns now_ns) {
     extension_schedule_begin(shard);
     node_trust_tick(shard, now_ns);
+    shard->released = 0;
     while (timer_queue_earliest(&shard->due) <= now_ns) {
         uint32_t item = timer_queue_first(&shard->due);
         prefetch_neighbours(shard, item);

@@ -282,6 +282,7 @@ struct command request_command(struct registry *registry, struct request *reques
         .persist = !request->try_once,
         .head_length = name->key.text->head_length,
         .tail_length = request->tail->head_length,
+        .user = request->account,
         .terms = request->terms,
         .text = text,
     };

@@ -322,7 +322,39 @@ static void test_long_beside_short(void) {
     is_int(world.ended, 0, "none is lost");
 }
 
+static uint32_t count_in(enum lease_state state) {
+    uint32_t count = 0;
+
+    for (uint32_t item = 0; item < world.shard.leases.touched; item++)
+        count += ((const struct lease *) pool_at(&world.shard.leases, item))->state == state;
+    return count;
+}
+
+/* Extensions wait behind what a turn does before. */
+static void test_cooldowns_end_together(void) {
+    enum { COUNT = 20000 };
+
+    world_begin();
+    take(1, COUNT, TTL_MS, NS_PER_S);
+    instant_ns end_ns = world.now_ns + NS_PER_S;
+    for (uint64_t request = 1; request <= COUNT; request++)
+        shard_command(
+            &world.shard,
+            &(struct command){.kind = COMMAND_RELEASE, .request = request, .cooldown_until_ns = end_ns},
+            world.now_ns);
+    world.now_ns = end_ns;
+    shard_tick(&world.shard, world.now_ns);
+    is_int(count_in(LEASE_LOST), COUNT - RELEASES_TURN, "of many cooldowns' ends a turn serves some");
+    for (unsigned ms = 0; ms < COUNT / RELEASES_TURN; ms++) {
+        world.now_ns += NS_PER_MS;
+        shard_tick(&world.shard, world.now_ns);
+        answer_all();
+    }
+    is_int(count_in(LEASE_LOST), 0, "and the others within a millisecond for each turn");
+}
+
 int main(void) {
+    test_cooldowns_end_together();
     test_few();
     test_very_few();
     test_one_at_a_time();

@@ -5,6 +5,12 @@
 #include "tap.h"
 #include "waiting-lease.h"
 
+/* So many leases of a user wait, too. */
+static void let_others_wait(uint8_t user, uint32_t count) {
+    harness.shard.polls.waiting[user] = count;
+    harness.shard.polls.users = 1;
+}
+
 static void test_polls(void) {
     shard_harness_begin(5);
     contend(1, true);
@@ -271,7 +277,7 @@ static void test_epochs_change(void) {
     ok(last_report(REPORT_GRANTED), "the repeated attempt is granted");
 
     shard_harness_begin(3);
-    harness.shard.waiting = 60000;
+    let_others_wait(0, 60000);
     contend(1, false);
     epochs_change(7);
     known_again(0);
@@ -281,7 +287,7 @@ static void test_epochs_change(void) {
     ok(last_report(REPORT_FAILED), "after two node time-outs the request fails, however many others wait");
 
     shard_harness_begin(3);
-    harness.shard.waiting = 60000;
+    let_others_wait(0, 60000);
     contend(1, false);
     epochs_change(1);
     known_again(0);
@@ -332,6 +338,26 @@ static bool has_failed(uint64_t request) {
     return false;
 }
 
+static void meet_others(void) {
+    contend(2, true);
+    for (unsigned i = 0; i < 3; i++)
+        vote(i, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
+}
+
+/* Nothing starts the next attempt but a poll. */
+static void test_polls_are_shared(void) {
+    shard_harness_begin(3);
+    let_others_wait(0, 2000);
+    meet_others();
+    ok(!tries_within_ms(480), "many waiters of a user poll rarely");
+    ok(tries_within_ms(120), "so that all of them share a number of polls");
+
+    shard_harness_begin(3);
+    let_others_wait(7, 60000);
+    meet_others();
+    ok(tries_within_ms(77), "another user's many waiters do not delay the polls");
+}
+
 /* The attempt begins while epochs that changed for another request are being read. */
 static void test_epochs_have_changed(void) {
     shard_harness_begin(3);
@@ -355,7 +381,7 @@ static void test_epochs_have_changed(void) {
     ok(has_failed(2), "after two node time-outs the request fails");
 
     shard_harness_begin(3);
-    harness.shard.waiting = 2000; /* polls are half a second apart */
+    let_others_wait(0, 2000); /* polls are half a second apart */
     contend(2, true);
     for (unsigned i = 0; i < 3; i++)
         vote(i, last_sent(OPERATION_ACQUIRE), VOTE_FOREIGN);
@@ -379,6 +405,7 @@ static void test_epochs_have_changed(void) {
 
 int main(void) {
     test_polls();
+    test_polls_are_shared();
     test_polls_without_quorum();
     test_expiries();
     test_splits();
