@@ -6,7 +6,7 @@
 #include "local-harness.h"
 #include "tap.h"
 
-enum { CROWD = SESSIONS_MAX - LISTENERS };
+enum { CROWD = SESSIONS_MAX - LISTENERS, BUSY_NAMES = 4 };
 
 #define HEX_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HEX_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -15,6 +15,8 @@ static struct keeper {
     struct command query;
     char asked_for[NAME_BYTES_MAX + 1];
     unsigned queries;
+    struct command busy[BUSY_NAMES]; /* queries for names that begin like this */
+    unsigned n_busy;
     uint64_t contender; /* the last */
 } keeper;
 
@@ -24,6 +26,11 @@ static void on_query(void *userdata, uint64_t hash, const struct command *comman
     assert(command->kind == COMMAND_QUERY);
     (void) snprintf(keeper.asked_for, sizeof(keeper.asked_for), "%.*s", (int) command->head_length,
                     command->text);
+    if (strncmp(keeper.asked_for, "busy", 4) == 0) {
+        assert(keeper.n_busy < BUSY_NAMES);
+        keeper.busy[keeper.n_busy++] = *command;
+        return;
+    }
     keeper.query = *command;
     keeper.queries++;
 }
@@ -400,6 +407,41 @@ static void test_crowd_is_slower(void) {
     is_string(keeper.asked_for, "another", "for this name, too");
 }
 
+/* All of these names change at once, and all queries for them are answered. */
+static void change_busy(unsigned round) {
+    for (unsigned i = 0; i < BUSY_NAMES; i++) {
+        char name[8];
+        (void) snprintf(name, sizeof(name), "busy-%u", i);
+        observe_hint(&harness.front, registry_hash(&harness.front.registry, name, 6), name, 6);
+    }
+    observe_tick(&harness.front, harness.now_ns);
+    while (keeper.n_busy > 0) {
+        keeper.query = keeper.busy[--keeper.n_busy];
+        answer(round % 2 ? HEX_A ":web1:0badcafe:42:0:" : HEX_B ":web1:0badcafe:42:0:", round + 1);
+    }
+}
+
+/* Pushes to a user's sessions pause the queries for its names again and again. Another user may observe one
+ * of these names, too. */
+static void test_pauses_are_bounded(void) {
+    begin();
+    for (unsigned i = 0; i < CROWD; i++)
+        for (unsigned name = 0; name < BUSY_NAMES; name++) {
+            char line[32];
+            (void) snprintf(line, sizeof(line), "OBSERVE busy-%u", name);
+            ask(LISTENERS + i, line);
+        }
+    change_busy(0);
+    ask(LISTENERS, "OBSERVE job");
+    is_int(keeper.queries, 0, "a new name waits while its user's sessions get many pushes");
+    unsigned ms = 0;
+    for (; ms < 5000 && strcmp(keeper.asked_for, "job") != 0; ms++) {
+        harness.now_ns += NS_PER_MS;
+        change_busy(ms + 1);
+    }
+    ok(ms > 900 && ms <= 1000, "for a second at most, however many pushes follow: %u ms", ms);
+}
+
 static void test_ends(void) {
     begin_observing();
     is_int(harness.front.observers.entries.taken, 1, "an observation");
@@ -508,6 +550,7 @@ int main(void) {
     test_hints();
     test_crowd();
     test_crowd_is_slower();
+    test_pauses_are_bounded();
     test_ends();
     test_limits();
     test_resp2();
