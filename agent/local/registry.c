@@ -98,8 +98,9 @@ bool registry_has_left_lease(const struct registry *registry, uid_t uid, const c
     return false;
 }
 
-/* A RESUME fails if a session of this host has the lease, or another one in its place, or resumes with the
- * same token. Those are all before the queued requests, of which there may be many. */
+/* A RESUME fails if a session of this host has the lease, or another one in its place, or one of its user
+ * resumes with the same token: another user's cannot succeed, and must not be in the way. Those are all
+ * before the queued requests, of which there may be many. */
 static void start_resume(struct registry *registry, struct request *request,
                          const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
     struct name_table_entry *name = request->name;
@@ -117,7 +118,7 @@ static void start_resume(struct registry *registry, struct request *request,
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
-        } else if (request_is_resume(other) && !error) {
+        } else if (request_is_resume(other) && other->uid == request->uid && !error) {
             error = "BUSY";
             text = "another session is resuming the lease at this moment";
         }
@@ -151,6 +152,7 @@ void registry_start(struct registry *registry, struct request *request, const st
     wait_queue_insert(
         request); /* not at the end: a request that a former process left unanswered is older */
     history_note_asked(registry, request, ask->wait_ms, now_ns);
+    bool had_overdue = name->overdue;
     request_begin_wait(registry, request, now_ns);
     /* The first may be held back or refused: then it is queued, and the older request contends instead. */
     if (!first || (first->state == REQUEST_QUEUED && request == wait_queue_first(name))) {
@@ -160,8 +162,10 @@ void registry_start(struct registry *registry, struct request *request, const st
         return;
     }
     request_enter(registry, request, REQUEST_QUEUED);
-    if (request->overdue && wait_queue_knows(request))
+    if (request->overdue && wait_queue_knows(request)) {
         wait_queue_reject(registry, request, now_ns);
+        name->overdue = had_overdue; /* else the next result would search the whole queue for it */
+    }
 }
 
 /* Their leases count for the same limit. */

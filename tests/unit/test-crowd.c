@@ -40,13 +40,14 @@ static void report_granted(void) {
     registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
-/* A turn of the next waiter, and another waits. */
+/* A turn of the next waiter; another waits, and one that does not is rejected. */
 static void take_turn(void) {
     struct registry *registry = &harness.front.registry;
     struct report report = {.kind = REPORT_RELEASED};
 
     ask(1, "ACQUIRE job WAIT -1 ASYNC");
     report_granted();
+    ask(2, "ACQUIRE job WAIT 0");
     registry_release(registry, keeper_handle_find(&registry->handles, contender), harness.now_ns);
     report.request = released;
     registry_report(registry, &report, harness.now_ns);

@@ -127,6 +127,11 @@ static void test_resume_in_line(void) {
     is_int(last_command()->kind, COMMAND_RESUME, "it is tried though others wait for the name");
     resume(4, secret, "");
     ok(begins(4, "-BUSY another session is resuming"), "one at a time");
+    harness.sessions[6].uid = 1001;
+    resume(6, secret, "");
+    ok(!begins(6, "-BUSY") && last_command()->kind == COMMAND_RESUME && last_command()->request != resumer,
+       "another user's is no hindrance, and none to it");
+    report_failed(last_command()->request, FAILURE_NOT_HELD);
     report_granted(resumer);
     ok(begins(3, "*14"), "it comes before them");
     ask(5, "ACQUIRE job");
