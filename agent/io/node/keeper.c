@@ -248,6 +248,10 @@ static void survey(struct keeper *keeper, uint32_t number) {
     keeper_message_survey(&keeper->messages, number, &survey);
 }
 
+static bool is_resume(const struct keeper_command *command) {
+    return command->kind == KEEPER_COMMAND_COMMAND && command->command.kind == COMMAND_RESUME;
+}
+
 static void take_commands(void *userdata) {
     struct keeper *keeper = userdata;
     const struct keeper_command *command;
@@ -257,8 +261,8 @@ static void take_commands(void *userdata) {
     for (unsigned taken = 0; (command = mailbox_next(&keeper->inbox, &length)); taken++) {
         assert(length >= sizeof(*command));
         /* One time for commands that share a script call: then they propose the same token, which the call
-         * contains once. */
-        if (taken % BATCH_ACQUIRES_MAX == 0)
+         * contains once. A RESUME's time is not before that of the front, which has checked its instants. */
+        if (taken % BATCH_ACQUIRES_MAX == 0 || is_resume(command))
             now_ns = clock_now_ns();
         switch (command->kind) {
         case KEEPER_COMMAND_COMMAND: {
