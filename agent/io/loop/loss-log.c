@@ -28,12 +28,14 @@ void loss_log_write(struct loss_log *log, const char *name, size_t name_length, 
                                       .reason = word,
                                       .fence = token};
 
+    if (!log_limit_take(limit, clock_now_ns())) /* first: very many may be lost at once */
+        return;
     (void) bytes_escape(name, name_length, text, sizeof(text));
     if (token != 0)
-        log_limit_event(limit, clock_now_ns(), &fields, "lease %s: lost: %s; its fencing token was %lld",
-                        text, word, (long long) token);
+        log_event(limit->level, &fields, "lease %s: lost: %s; its fencing token was %lld", text, word,
+                  (long long) token);
     else
-        log_limit_event(limit, clock_now_ns(), &fields, "lease %s: lost: %s", text, word);
+        log_event(limit->level, &fields, "lease %s: lost: %s", text, word);
 }
 
 instant_ns loss_log_settle(struct loss_log *log, instant_ns now_ns) {
