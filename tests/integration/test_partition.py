@@ -168,7 +168,8 @@ def test_replies_lost():
     begins(client.acquire("unanswered"), "NOQUORUM", "and no other agent")
     all_heals()
     lab.wait_for(lambda: same_everywhere("unanswered"), what="one value on all nodes")
-    begins(client.acquire("unanswered"), "BUSY", "as both agents can see")
+    lab.wait_for(lambda: first.status()["voting"] == 5, what="five nodes that vote for the first agent")
+    begins(client.acquire("unanswered", "WAIT", 1000), "TIMEOUT", "as both agents can see")
     equal(other.call("RELEASE", grant["id"]), 1, "the second agent's holder held it throughout")
 
 
