@@ -11,10 +11,12 @@ static int64_t drift_ns(int64_t elapsed_ns) {
 
 /* The drift allowance of each lease covers one small step, but not many. So small steps use up
  * CLOCK_SLACK_MS, which is restored over the longest ttl. True if this step is small enough. */
-static bool spend(struct clock_offset *offset, int64_t step_ns, int64_t elapsed_ns) {
+static bool spend(struct clock_offset *offset, int64_t step_ns, instant_ns now_ns) {
     static const int64_t back_divisor = (int64_t) TTL_MS_MAX / CLOCK_SLACK_MS;
+    int64_t restored_ns = (now_ns - offset->restored_ns) / back_divisor;
 
-    offset->spent_ns = instant_max(offset->spent_ns - elapsed_ns / back_divisor, 0);
+    offset->restored_ns += restored_ns * back_divisor; /* whole nanoseconds: answers may be close together */
+    offset->spent_ns = instant_max(offset->spent_ns - restored_ns, 0);
     offset->spent_ns += step_ns < 0 ? -step_ns : step_ns;
     return offset->spent_ns <= CLOCK_SLACK_MS * NS_PER_MS;
 }
@@ -26,6 +28,7 @@ int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instan
     int64_t low_ns = time_us * NS_PER_US - received_ns - error_ns;
     int64_t high_ns = (time_us + 1) * NS_PER_US - sent_ns + error_ns;
     int64_t step_ns = 0, spent_ns = 0;
+    instant_ns restored_ns = received_ns;
     instant_ns known_since_ns = offset->known ? offset->known_since_ns : received_ns;
 
     assert(sent_ns <= received_ns && (!offset->known || offset->at_ns <= received_ns));
@@ -40,7 +43,7 @@ int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instan
             low_ns = instant_max(low_ns, known_low_ns);
             high_ns = instant_min(high_ns, known_high_ns);
         }
-        if (spend(offset, step_ns, received_ns - offset->at_ns)) {
+        if (spend(offset, step_ns, received_ns)) {
             /* The clock counts as set by the least step that explains this answer: if the step was larger,
              * a later answer is charged with the rest. */
             if (step_ns > 0)
@@ -49,6 +52,7 @@ int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instan
                 low_ns = high_ns;
             step_ns = 0;
             spent_ns = offset->spent_ns;
+            restored_ns = offset->restored_ns;
         }
     }
     *offset = (struct clock_offset){.known = true,
@@ -57,6 +61,7 @@ int64_t clock_offset_update(struct clock_offset *offset, int64_t time_us, instan
                                     .at_ns = received_ns,
                                     .known_since_ns = step_ns == 0 ? known_since_ns : received_ns,
                                     .sent_ns = sent_ns,
-                                    .spent_ns = spent_ns};
+                                    .spent_ns = spent_ns,
+                                    .restored_ns = restored_ns};
     return step_ns;
 }

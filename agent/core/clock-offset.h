@@ -17,7 +17,8 @@ struct clock_offset {
     instant_ns at_ns;
     instant_ns known_since_ns; /* no step since then */
     instant_ns sent_ns;        /* when the last answered request was sent */
-    int64_t spent_ns;          /* small steps that were ignored, of CLOCK_SLACK_MS */
+    int64_t spent_ns;          /* small steps that were ignored, of CLOCK_SLACK_MS, */
+    instant_ns restored_ns;    /* which was restored until then */
 };
 
 /* Adds an answer: the request was sent at `sent_ns`, the answer received at `received_ns`, which never goes

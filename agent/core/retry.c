@@ -13,7 +13,7 @@ enum {
     POLL_MS_MIN = 25,
     POLL_MS_MAX = 75,
     POLL_PER_WAITER_US =
-        250, /* for each waiter: a keeper polls less than 4,000 times a second (poll-share.h) */
+        250, /* for each waiter: a keeper polls 4,000 to 8,000 times a second (poll-share.h) */
     POLL_RARE_MS_MIN = 300, /* while an event starts the next attempt: a message, or a node's return */
     POLL_RARE_MS_MAX = 700,
     POLL_RARE_PER_WAITER_US = 1000,

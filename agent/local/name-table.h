@@ -18,6 +18,7 @@ struct name_table_entry {
     uint8_t seen_failure;       /* 1 + enum failure of the last attempt; 0: no attempt has ended */
     bool seen_own : 1;          /* that attempt met a key of this agent */
     bool overdue : 1;           /* a request of the queue may be overdue */
+    bool resumed_twice : 1;     /* the last RESUME began beside another user's */
     uint16_t handoffs_max;      /* of a series of hand-offs, and its tokens: handoff.h */
     int32_t pause_ns;           /* before the next request contends */
     instant_ns seen_ns; /* when the last attempt ended, or another host was known to wait; 0: never */

@@ -99,12 +99,14 @@ bool registry_has_left_lease(const struct registry *registry, uid_t uid, const c
 }
 
 /* A RESUME fails if a session of this host has the lease, or another one in its place, or one of its user
- * resumes with the same token: another user's cannot succeed, and must not be in the way. Those are all
- * before the queued requests, of which there may be many. */
+ * resumes with the same token. Another user's cannot succeed, and must not be in the way: two at a time, but
+ * no third one before both have ended, since queued requests wait for that. All of these are before the
+ * queued requests, of which there may be many. */
 static void start_resume(struct registry *registry, struct request *request,
                          const uint8_t secret[SECRET_BYTES], instant_ns now_ns) {
     struct name_table_entry *name = request->name;
     const char *error = NULL, *text = NULL;
+    bool beside_others = false;
 
     list_for_each_safe(node, &name->queue) {
         const struct request *other = list_entry(node, struct request, queue_link);
@@ -118,9 +120,12 @@ static void start_resume(struct registry *registry, struct request *request,
         } else if (other->state == REQUEST_HELD) {
             error = "NOTHELD";
             text = "another session of this agent holds the name";
-        } else if (request_is_resume(other) && other->uid == request->uid && !error) {
-            error = "BUSY";
-            text = "another session is resuming the lease at this moment";
+        } else if (request_is_resume(other)) {
+            beside_others = true;
+            if (!error && (other->uid == request->uid || name->resumed_twice)) {
+                error = "BUSY";
+                text = "another session is resuming the lease at this moment";
+            }
         }
     }
     if (error) {
@@ -129,6 +134,7 @@ static void start_resume(struct registry *registry, struct request *request,
         wait_queue_leave(registry, request);
         return;
     }
+    name->resumed_twice = beside_others;
     list_prepend(&name->queue, &request->queue_link);
     request_begin_wait(registry, request, now_ns);
     if (registry->restoring || admission_ask(registry, request)) {

@@ -332,7 +332,7 @@ MUTATIONS = [
     ("releases publish no message", "agent/core/release.c",
      "!lease->orphan && !shard_is_majority(shard, lease->maybe);", "true;"),
     ("a step of a node's clock is not noticed", "agent/core/clock-offset.c",
-     "if (spend(offset, step_ns, received_ns - offset->at_ns)) {", "if (received_ns > 0) {"),
+     "if (spend(offset, step_ns, received_ns)) {", "if (received_ns > 0) {"),
     ("votes from before a step of the node's clock count", "agent/core/lease.c", "vote = &no_vote;", ";"),
     ("a blessing from before a step of the clock counts", "agent/core/node-epoch.c",
      "probe->floor_us == node->floor_us && now_ns < node->stepped_until_ns", "probe->floor_us < 0"),

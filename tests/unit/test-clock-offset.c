@@ -2,6 +2,7 @@
  * plus a difference. */
 
 #include "core/clock-offset.h"
+#include "core/limits.h"
 #include "tap.h"
 
 static const int64_t epoch_us =
@@ -97,7 +98,21 @@ static unsigned count_hidden_steps(int direction) {
     return count;
 }
 
+/* A step of 2 ms, and another one when the time has passed, in which an answer comes each 40 ms. */
+static int64_t step_after(int64_t ms) {
+    struct clock_offset offset = {0};
+    int64_t at_ms = 1000;
+
+    (void) update_ms(&offset, at_ms, at_ms, at_ms);
+    (void) update_ms(&offset, at_ms + 2, at_ms, at_ms);
+    for (; at_ms < ms; at_ms += 40)
+        (void) update_ms(&offset, at_ms + 2, at_ms, at_ms);
+    return update_ms(&offset, at_ms + 4, at_ms, at_ms);
+}
+
 static void test_small_steps(void) {
+    is_int(step_after(2 * (int64_t) TTL_MS_MAX), 0, "after the longest ttl the allowance is whole again");
+    ok(step_after(TTL_MS_MAX / 2) != 0, "rule 11: but not before");
     is_int(count_small_steps(), 2, "rule 11: steps of 2 ms in all are within the allowance of each lease");
     is_int(count_hidden_steps(1), 1, "rule 11: so are those that slow answers almost explain");
     is_int(count_hidden_steps(-1), 1, "rule 11: those back, too");

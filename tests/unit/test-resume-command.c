@@ -131,6 +131,9 @@ static void test_resume_in_line(void) {
     resume(6, secret, "");
     ok(!begins(6, "-BUSY") && last_command()->kind == COMMAND_RESUME && last_command()->request != resumer,
        "another user's is no hindrance, and none to it");
+    harness.sessions[7].uid = 1002;
+    resume(7, secret, "");
+    ok(begins(7, "-BUSY another session is resuming"), "but no third one: others wait for the end of all");
     report_failed(last_command()->request, FAILURE_NOT_HELD);
     report_granted(resumer);
     ok(begins(3, "*14"), "it comes before them");

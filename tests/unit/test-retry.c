@@ -7,7 +7,7 @@
 
 /* So many leases of a user wait, too. */
 static void let_others_wait(uint8_t user, uint32_t count) {
-    harness.shard.polls.waiting[user] = count;
+    harness.shard.polls.waiting[user] = harness.shard.polls.total = count;
     harness.shard.polls.users = 1;
 }
 
@@ -356,6 +356,12 @@ static void test_polls_are_shared(void) {
     let_others_wait(7, 60000);
     meet_others();
     ok(tries_within_ms(77), "another user's many waiters do not delay the polls");
+
+    shard_harness_begin(3);
+    let_others_wait(0, 500);
+    harness.shard.polls.users = 200;
+    meet_others();
+    ok(tries_within_ms(225), "nor do many users who wait for little");
 }
 
 /* The attempt begins while epochs that changed for another request are being read. */

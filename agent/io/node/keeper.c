@@ -248,8 +248,10 @@ static void survey(struct keeper *keeper, uint32_t number) {
     keeper_message_survey(&keeper->messages, number, &survey);
 }
 
+/* After a restart a client's RESUME is a search at first. */
 static bool is_resume(const struct keeper_command *command) {
-    return command->kind == KEEPER_COMMAND_COMMAND && command->command.kind == COMMAND_RESUME;
+    return command->kind == KEEPER_COMMAND_COMMAND &&
+           (command->command.kind == COMMAND_RESUME || command->command.kind == COMMAND_SEARCH);
 }
 
 static void take_commands(void *userdata) {
