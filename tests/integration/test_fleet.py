@@ -252,7 +252,7 @@ def test_sets_change():
 
 def test_twins():
     nodes = lab.nodes(2)
-    agent = lab.Agent([nodes[0], Named(lab.Proxy(nodes[0]), "b"), Named(nodes[1], "c")], "")
+    agent = lab.Agent([nodes[0], Named(lab.Proxy(nodes[0]), "b"), Named(nodes[1], "c")], "", keepers=1)
     states = lab.wait_for(lambda: [state for state in agent.node_states().values() if "same server" in
                                    state["reason"]], what="the same server")
     equal(len(states), 1, "one server under two names votes once")

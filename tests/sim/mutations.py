@@ -52,7 +52,8 @@ NO_KNOWN_RISK = ("agent/local/request.c", "bool known = request->risk == 1 + rea
 # before the deadline of a lost lease (test-foreign-key.c; seed 1932691), a RESUME that fails at once for
 # changed epochs (test-resume.c; 1891061), and a message that counts after no late answer but that with
 # the holder's value (test-woken-lease.c; 1520981). Nor keys of a lease that another agent has resumed in
-# part, which a restart deletes (test-foreign-key.c; 1760081).
+# part, which a restart deletes (test-foreign-key.c; 1760081), and a clock that is set while an answer is
+# almost as slow (test-clock-offset.c).
 # Bugs that few schedules show, and so many times RUNS for them: planted with REDLOCK_TEST_ALL only, since
 # one of them may take as long as all others of a commit's.
 RARE = {"a call that was cut off counts as executed": 1,
