@@ -25,6 +25,7 @@ struct shown {
     int64_t low_ns, high_ns; /* the node's clock is ahead of the host's by so much, */
     int64_t sent_ns;         /* since this instant of the host */
     int64_t step_ns;         /* by the last answer to a call, its clock was set by so much at least; 0: no */
+    int64_t true_agreed_ns;  /* the last answer before the clock was set, on any connection; 0: none */
 };
 
 /* A keeper has seen that the node's clock was set. */
@@ -187,7 +188,9 @@ static struct shown *shown_by(const struct sim_keeper *keeper, unsigned node) {
 }
 
 void trust_unseen(const struct sim_keeper *keeper, unsigned node) {
-    *shown_by(keeper, node) = (struct shown){.foreign = false};
+    struct shown *shown = shown_by(keeper, node);
+
+    *shown = (struct shown){.true_agreed_ns = shown->true_agreed_ns};
 }
 
 void trust_arrives(const struct sim_keeper *keeper, unsigned node, const struct probe *answer) {
@@ -260,6 +263,8 @@ void trust_time_arrives(const struct sim_keeper *keeper, unsigned node, const st
     if (!before.timed)
         shown->true_timed_ns = sim_now_ns;
     shown->timed = true;
+    if (trust.true_set_ns[node] == 0)
+        shown->true_agreed_ns = sim_now_ns;
     shown->sent_ns = sent_ns;
     shown->low_ns = time_us * NS_PER_US - received_ns;
     shown->high_ns = (time_us + 1) * NS_PER_US - sent_ns;
@@ -301,29 +306,30 @@ void trust_timed(const struct sim_keeper *keeper, unsigned node, const struct ev
             (struct stepped){keeper->agent->life, sim_now_ns, keeper->connections[node].epoch.floor_us};
 }
 
-/* True if the keeper can ask the node, and knew its clock before the step. */
-static bool is_witness(const struct sim_keeper *keeper, unsigned node, int64_t true_step_ns) {
+/* True if the keeper can ask the node, and has known its clock since this instant. */
+static bool is_witness(const struct sim_keeper *keeper, unsigned node, int64_t true_since_ns) {
     const struct shown *shown = shown_by(keeper, node);
 
     return node_can_be_asked(&keeper->shard.nodes[node]) && shown->timed &&
-           shown->true_timed_ns < true_step_ns - STEPS_APART_MS * NS_PER_MS;
+           shown->true_timed_ns < true_since_ns;
 }
 
-/* An agent ends its leases only if most clocks seem to have been set, which cannot be those that never
- * were. */
+/* An agent ends its leases only if most clocks seem to have been set, which cannot be those that never were,
+ * and that the keeper knew when it last knew the clocks that were. */
 void trust_outlived(const struct sim_keeper *keeper) {
     unsigned steps = 0, steady = 0;
-    int64_t true_step_ns = INT64_MAX;
+    int64_t true_since_ns = INT64_MAX;
 
     if (sim_hosts_halt || sim_sets_differ)
         return;
     for (unsigned i = 0; i < sim_n_nodes; i++)
         if (trust.true_set_ns[i] > 0) {
             steps++;
-            true_step_ns = instant_min(true_step_ns, trust.true_set_ns[i]);
+            true_since_ns = instant_min(true_since_ns, shown_by(keeper, i)->true_agreed_ns);
+            true_since_ns = instant_min(true_since_ns, trust.true_set_ns[i] - STEPS_APART_MS * NS_PER_MS);
         }
     for (unsigned i = 0; i < sim_n_nodes; i++)
-        steady += trust.true_set_ns[i] == 0 && is_witness(keeper, i, true_step_ns);
+        steady += trust.true_set_ns[i] == 0 && is_witness(keeper, i, true_since_ns);
     if (steady >= steps)
         violation("agent %u ends its leases for the clocks of %u nodes, though %u others were not set",
                   keeper->agent->index, steps, steady);
