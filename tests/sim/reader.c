@@ -664,6 +664,10 @@ void reader_granted(unsigned client, bool in_calm) {
     true_since_ns[client] = in_calm ? sim_now_ns : 0;
 }
 
+void reader_resumes(unsigned client) {
+    true_since_ns[client] = 0;
+}
+
 void reader_step(void) {
     events_add(&(struct event){
         .kind = EVENT_CLIENT, .client = SIM_READER, .at_ns = sim_now_ns + pick(20, 1500) * NS_PER_MS});
