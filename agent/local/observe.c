@@ -327,7 +327,7 @@ static void query(struct front_state *front, struct observe_name *observed, inst
 
     observed->querying = true;
     observed->queried_ns = now_ns;
-    observed->postponed_ns = 0;
+    observed->due_since_ns = 0;
     if (observed->hinted)
         observed->chase_ms = GAP_MS;
     observed->hinted = false;
@@ -459,23 +459,19 @@ void observe_report(struct front_state *front, const struct report *report, inst
  * queries, and at the front behind the pushes; a pause of at most GAP_MS does not count. No name waits for
  * the end of pauses for longer than PUSHES_MS_MAX, as other users may observe it, too. Users that share
  * account 0 are not root. */
-static instant_ns user_may_query_ns(const struct front_state *front, struct observe_name *observed,
+static instant_ns user_may_query_ns(const struct front_state *front, const struct observe_name *observed,
                                     instant_ns now_ns) {
     const struct observe_table *table = &front->observers;
     const struct quota *quota = &front->registry.quota;
     uint8_t account = observed->account;
     instant_ns gap_end_ns = now_ns + GAP_MS * NS_PER_MS;
+    instant_ns latest_ns = observed->due_since_ns + PUSHES_MS_MAX * NS_PER_MS;
 
     if (account != 0 && quota_is_trusted(quota, quota->accounts[account].uid))
         return now_ns;
-    if (observed->postponed_ns == 0)
-        observed->postponed_ns = now_ns;
-    instant_ns latest_ns = observed->postponed_ns + PUSHES_MS_MAX * NS_PER_MS;
-    bool late = now_ns >= latest_ns;
-    if (!late && table->paused_until_ns[account] > gap_end_ns)
+    if (now_ns < latest_ns && table->paused_until_ns[account] > gap_end_ns)
         return instant_min(table->paused_until_ns[account], latest_ns);
-    unsigned most = late ? 2 * OBSERVE_USER_QUERIES_MAX : OBSERVE_USER_QUERIES_MAX;
-    return table->querying_of[account] < most ? now_ns : gap_end_ns;
+    return table->querying_of[account] < OBSERVE_USER_QUERIES_MAX ? now_ns : gap_end_ns;
 }
 
 void observe_tick(struct front_state *front, instant_ns now_ns) {
@@ -484,6 +480,8 @@ void observe_tick(struct front_state *front, instant_ns now_ns) {
     while (observe_due_ns(front) <= now_ns) {
         uint32_t index = timer_queue_first(&table->due);
         struct observe_name *observed = pool_at(&table->names.pool, index);
+        if (observed->due_since_ns == 0)
+            observed->due_since_ns = now_ns;
         instant_ns at_ns = user_may_query_ns(front, observed, now_ns);
         if (at_ns <= now_ns)
             query(front, observed, now_ns);

@@ -43,7 +43,7 @@ struct observe_name {
     instant_ns queried_ns;      /* last query sent, */
     instant_ns answered_ns;     /* and last answer of a majority */
     instant_ns paused_until_ns; /* for the time of its pushes so far, the next query waits */
-    instant_ns postponed_ns;    /* due since then, but its user has used up its share; 0: not so */
+    instant_ns due_since_ns;    /* the next query, though it may wait for its user's share; 0: not due yet */
     uint32_t chase_ms;  /* after a hint, until the change shows: delay of the next query; 0: no hint */
     uint8_t leadership; /* enum observe_leadership */
     uint8_t asker;      /* the account that has the query under way */

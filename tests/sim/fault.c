@@ -412,9 +412,10 @@ static bool has_read_of(const struct sim_agent *agent, uint32_t max_ttl_ms) {
     return agent->running && !agent->frozen && sim_now_ns >= agent->paused_until_ns;
 }
 
-/* Where leases are longer than NOTICE_MS: all nodes lose their data while the agent with the longest leases
- * stands still. Another agent, which has read of these leases, is killed once it has left its marks. Its
- * next process can read of these leases in the marks alone. */
+/* A quarantine must last as long as the longest lease, also if only marks show its length. So,
+ * where leases are longer than NOTICE_MS, all nodes lose their data while the agent with the longest leases
+ * is paused. Another agent has read their length in the epochs before, and leaves marks with that length. It
+ * is killed then, and its next process can read the length in these marks alone. */
 void fault_last(void) {
     const struct sim_agent *longest = longest_agent(), *other = longest;
     unsigned first = (unsigned) pick(0, sim_n_agents - 1);

@@ -563,7 +563,7 @@ static void check_extended_in_time(const struct view *view) {
         !calm_is_untroubled_since(view->agent, sim_now_ns - ttl_ns))
         return;
     if (left_ns < ttl_ns / 32 * 19 - late_ns) /* five eighths, without the drift */
-        violation("client %u has %lld ms left of its lease, and nothing hinders last_extensions",
+        violation("client %u has %lld ms left of its lease, and nothing hinders extensions",
                   view_index(view), (long long) (left_ns / NS_PER_MS));
 }
 

@@ -23,8 +23,8 @@ struct sim_ask {
 
 void observer_reset(void);
 void observer_asked(unsigned client, unsigned agent, unsigned name, const struct sim_ask *ask);
-/* A client without the right `leader` reads who holds the name, or that the name cools: that must be a lease
- * of its own user. */
+/* The text of an error shows the client who holds the name, or that the name cools. Without the right
+ * `leader` that must be a lease of its own user. */
 void observer_check_shown(unsigned client);
 
 void observer_granted(unsigned client, int64_t deadline_ns, const uint8_t secrets[2][SECRET_BYTES]);

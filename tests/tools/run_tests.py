@@ -19,8 +19,7 @@ import time
 import summary
 
 # CONTRIBUTING.md has the purpose of each leg. `minutes`: about the time of the leg's usual tests on two
-# cores; with --all, `all_minutes`. `rest`: what is built if other tests than the usual ones may run. With
-# sanitizers gcc needs a third less time for -O1, and the reports are clearer.
+# cores; with --all, `all_minutes`. `rest`: what is built if other tests than the usual ones may run.
 LEGS = {
     "gcc": {"compiler": "gcc", "sanitize": "none", "minutes": 8, "all_minutes": 12},
     "clang": {"compiler": "clang", "sanitize": "none", "minutes": 0.5, "all_minutes": 10},
@@ -222,6 +221,7 @@ class Leg:
     def _build(self, before):
         if not os.path.exists(os.path.join(self.directory, "build.ninja")):
             sanitizer = LEGS[self.name]["sanitize"]
+            # With a sanitizer gcc needs a third less time for -O1.
             options = ["-Dsanitize=" + sanitizer, "-Dwerror=true",
                        "-Doptimization=" + ("2" if sanitizer == "none" else "1")]
             done = subprocess.run(["meson", "setup", self.directory, *options], text=True,
