@@ -154,12 +154,12 @@ static void test_shortage_in_loop(enum call call) {
     struct redlock *connection = connect_scripted();
     struct redlock_lease *lease = acquire(connection), *other = NULL;
     struct pollfd fd = {.fd = redlock_fd(connection), .events = POLLIN};
+    unsigned long long id = scripted.id; /* later it may be the other lease's */
     failing[call] = ENOBUFS;
     int64_t until_ns = boottime_ns() + SHORTAGE_MS * NS_PER_MS;
 
     is(redlock_acquire_async(connection, "y", NULL, &other), REDLOCK_OK);
-    scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$9\r\nno-quorum\r\n",
-                  (unsigned long long) scripted.id);
+    scripted_send(">4\r\n$7\r\nat-risk\r\n:%llu\r\n:50\r\n$9\r\nno-quorum\r\n", id);
     for (; boottime_ns() < until_ns; turns++) {
         (void) poll(&fd, 1, 10);
         is(redlock_dispatch(connection), REDLOCK_OK);
