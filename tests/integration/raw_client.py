@@ -100,10 +100,15 @@ class Client:
     def push(self, word, timeout=None):
         """The next push of this kind (RESP3); earlier ones of other kinds are dropped."""
         until = now() + (self.timeout if timeout is None else timeout * SCALE)
+        dropped = []
         while True:
-            value = self.pushes.pop(0) if self.pushes else self._value(until)
+            try:
+                value = self.pushes.pop(0) if self.pushes else self._value(until)
+            except TimeoutError as error:
+                raise TimeoutError("no push '%s', but %s" % (word, dropped or "none")) from error
             if isinstance(value, Push) and value[0] == word:
                 return value
+            dropped.append(value)
 
     def acquire(self, name, *options, timeout=None):
         """The grant as a dict, or the ReplyError."""

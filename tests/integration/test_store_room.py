@@ -16,6 +16,7 @@ import pages
 from descriptor_store import HIGH, KeptAgent, is_session, name_of, page_of, quiet, session_name
 from tap import begins, equal, main, ok, skip, within
 
+TTL_CONFIG = 'default_ttl = "%(ttl)ds"\nmax_ttl = "%(ttl)ds"\nnode_timeout = "2900ms"\n'
 CONFIG = 'default_ttl = "8s"\nmax_ttl = "8s"\nnode_timeout = "3s"\n'
 nodes = lab.nodes(3)
 agent = KeptAgent(nodes, CONFIG)
@@ -439,15 +440,18 @@ def test_fewer_leases():
 
 def test_shorter_max_ttl():
     """The next process does not allow the lease's ttl, so does not extend it: a warning at once."""
+    former, present = int(8 * lab.SCALE), int(6 * lab.SCALE)  # longer than a restart beside other tests
+    agent.write_config(TTL_CONFIG % {"ttl": former})
+    agent.replace()
     client, second = agent.client(3), agent.client(3)
-    grant = client.acquire("long", "TTL", 8000)
-    kept = second.acquire("kept", "TTL", 6000)
+    grant = client.acquire("long", "TTL", former * 1000)
+    kept = second.acquire("kept", "TTL", present * 1000)
     agent.wait_stored(client, second)
-    agent.write_config('default_ttl = "6s"\nmax_ttl = "6s"\nnode_timeout = "2900ms"\n')
+    agent.write_config(TTL_CONFIG % {"ttl": present})
     agent.replace()
     push = client.push("at-risk")
     equal((push[1], push[3]), (grant["id"], "no-quorum"), "a smaller max_ttl: at-risk after the restart")
-    line = "1 leases have a ttl above max_ttl (6000 ms)"
+    line = "1 leases have a ttl above max_ttl (%d ms)" % (present * 1000)
     ok(lab.wait_for(lambda: line in agent.log_text(), what="the log's line"), "the log has their number")
     ok(second.call("CHECK", kept["id"]) > 0 and quiet(second), "another lease goes on")
     push = client.push("lost")
@@ -464,8 +468,10 @@ def test_shorter_max_ttl():
 
 def test_left_out():
     """A RESUME that waits for a majority, and that the next process may not go on with."""
+    agent.write_config(TTL_CONFIG % {"ttl": int(8 * lab.SCALE)})  # as in test_shorter_max_ttl
+    agent.replace()
     client = agent.client(3)
-    grant = client.acquire("resumed", "TTL", 8000, "RESUMABLE")
+    grant = client.acquire("resumed", "RESUMABLE")
     equal(client.call("RELEASE", grant["id"]), 1, "the lease is released")
     # A RESUME fails at once while the release is under way to any node.
     lab.wait_for(lambda: not any(node.call("EXISTS", "resumed") for node in nodes),
@@ -474,9 +480,9 @@ def test_left_out():
         agent.status()  # surveys the keepers, which have the nodes' answers by then
     for node in nodes[:2]:
         node.stop()
-    waits = client.call("RESUME", "resumed", grant["secret"], "WAIT", 8000, "ASYNC")
+    waits = client.call("RESUME", "resumed", grant["secret"], "ASYNC")
     agent.wait_stored(client)
-    agent.write_config('default_ttl = "6s"\nmax_ttl = "6s"\nnode_timeout = "2900ms"\n')
+    agent.write_config(TTL_CONFIG % {"ttl": 6})
     agent.replace()
     push = client.push("failed")
     equal(push[1:], [waits[1], "NOQUORUM the restarted agent does not continue the request"],
@@ -494,10 +500,13 @@ def test_left_out():
 
 def test_other_key_format():
     """Under another key_format the nodes show no key of a lease, which its client may consider valid."""
+    configuration = TTL_CONFIG % {"ttl": int(8 * lab.SCALE)}  # as in test_shorter_max_ttl
+    agent.write_config(configuration)
+    agent.replace()
     client, other = agent.client(3), agent.client(3)
-    grant = client.acquire("moved", "TTL", 8000)
+    grant = client.acquire("moved")
     agent.wait_stored(client, other)
-    agent.write_config(CONFIG + 'key_format = "x:{name}"\n')
+    agent.write_config(configuration + 'key_format = "x:{name}"\n')
     agent.replace()
     push = client.push("at-risk")
     equal((push[1], push[3]), (grant["id"], "no-quorum"), "another key_format: at-risk after the restart")
