@@ -32,9 +32,8 @@ LEGS = {
 SYSTEMD_MINUTES = 5
 LONG_MINUTES = 20  # the tests of the suite `long` that wait
 LONG_AT_A_TIME = 3     # tests that load the machine for minutes;
-WAITING_AT_A_TIME = 4  # tests that mostly wait run beside each other,
-SLOW_AT_A_TIME = 5     # and more with a sanitizer, since REDLOCK_TEST_SCALE stretches their times
-SLOW_LEGS = "address", "thread"  # run beside each other, and share one place more
+WAITING_AT_A_TIME = 6  # tests that mostly wait run beside each other,
+JOINT_LEGS = "clang", "address", "thread"  # and so do these legs, with one place more for each further leg
 IDLE, NICE = 19, 10    # for tests that only compute, and builds beside tests; for other legs beside gcc's
 DURATIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "durations.txt")
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
@@ -287,8 +286,8 @@ def known_names(names, legs):
 def places_of(expected):
     """How many tests of each leg run at a time, where these legs run beside each other."""
     if len(expected) == 1:
-        return {leg: SLOW_AT_A_TIME if leg in SLOW_LEGS else WAITING_AT_A_TIME for leg in expected}
-    places, whole = SLOW_AT_A_TIME + 1, max(sum(expected.values()), 0.1)
+        return dict.fromkeys(expected, WAITING_AT_A_TIME)
+    places, whole = WAITING_AT_A_TIME + len(expected) - 1, max(sum(expected.values()), 0.1)
     return {leg: min(max(2, round(places * seconds / whole)), places - 2)
             for leg, seconds in expected.items()}
 
@@ -300,10 +299,11 @@ def run_debian13():
 
 
 def run_legs(legs, given, logbase):
-    """The tests of all legs: the sanitizers' legs beside each other, the other ones one after the other.
+    """The tests of all legs: gcc's, then those of the other compiler and the sanitizers beside each other.
     Parts of gcc's leg run beside them: tests that only compute, on idle cores, from the beginning on; and
-    after its other tests those with systemd, which wait for minutes, and those that take long. With --all
-    Debian 13 comes last. Returns the logs with their legs, and the exit statuses of what has no logs."""
+    after its other tests those with systemd, which wait for minutes, and those that take long. The last
+    tests that measure times leave a core idle, for the fuzzers. With --all Debian 13 comes last. Returns the
+    logs with their legs, and the exit statuses of what has no logs."""
     divided = [leg for leg in legs if leg.name == "gcc" and leg.built and not given.names]
     minutes = {leg.name: LEGS[leg.name]["all_minutes" if given.all else "minutes"] for leg in legs}
     logs, beside, debian13 = [(leg.name, logbase) for leg in legs], [], []
@@ -330,11 +330,16 @@ def run_legs(legs, given, logbase):
             chosen += ["--no-suite", elsewhere]
         return chosen
 
-    def run_leg(leg, names, at_a_time, base=logbase):
+    def run_leg(leg, names, at_a_time, base=logbase, nice=NICE):
         run_meson(leg.name, leg.name, names, base, progress,
-                  NICE if divided and leg not in divided else 0, given.all, at_a_time)
+                  nice if divided and leg not in divided else 0, given.all, at_a_time)
 
-    def run_together(together):
+    def run_fuzzers():
+        for leg in legs:
+            if leg.name == "fuzz" and leg.ready.wait() and leg.built:
+                run_leg(leg, given.names or selection(leg), 2, nice=IDLE)
+
+    def run_together(together, is_last):
         """What measures times runs after the rest, one test after the other."""
         names = {leg: given.names or selection(leg) + ["--no-suite", "measuring"] * (len(together) > 1)
                  for leg in together}
@@ -342,19 +347,26 @@ def run_legs(legs, given, logbase):
                             for leg in together})
         for part in [pool.submit(run_leg, leg, names[leg], places[leg.name]) for leg in together]:
             part.result()
+        if is_last:
+            beside.append(pool.submit(run_fuzzers))
+        measuring = ["--suite", "measuring" if given.all else "usual-measuring"]
         for leg in together if len(together) > 1 and not given.names else []:
-            run_leg(leg, ["--suite", "measuring" if given.all else "usual-measuring"], 1,
-                    log_of(leg.name, "measuring"))
+            if listed(leg.name, *measuring):
+                run_leg(leg, measuring, 1, log_of(leg.name, "measuring"))
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         if divided:
             computing = ["--suite", "compute"] + ([] if given.all else ["--no-suite", "long"])
             beside.append(pool.submit(run_part, "compute", computing, IDLE, 2 if given.all else 1))
-        for _, group in itertools.groupby(legs, key=lambda leg: leg.name in SLOW_LEGS or leg.name):
+        groups = [list(group) for _, group in itertools.groupby(
+            [leg for leg in legs if leg.name != "fuzz"], key=lambda leg: leg.name in JOINT_LEGS or leg.name)]
+        for group in groups:
             built = [leg for leg in group if leg.ready.wait() and leg.built]
-            run_together(built)
+            run_together(built, is_last=group is groups[-1])
             if divided and built == divided:
                 beside.append(pool.submit(run_systemd))
+        if not groups:
+            run_fuzzers()
         if given.all and divided and len(legs) == len(LEGS):
             debian13.append(pool.submit(run_debian13))
         for part in beside:
