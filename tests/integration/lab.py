@@ -56,16 +56,23 @@ def path(name):
     return os.path.join(directory, "%d-%s" % (_serial, name))
 
 
-def wait_for(condition, seconds=10, what="a condition"):
+def pause_after(passed, longest=0.02):
+    """Between two looks at a condition, in most tests a request to the agent: the longer the wait so far,
+    the longer the pause."""
+    return min(max(0.002, passed / 100), longest)
+
+
+def wait_for(condition, seconds=10, what="a condition", longest_pause=0.02):
     """Polls until the condition holds; returns its value."""
-    until = now() + seconds * SCALE
+    begun = now()
+    until = begun + seconds * SCALE
     while True:
         value = condition()
         if value:
             return value
         if now() > until:
             raise TimeoutError("%s: not within %g s" % (what, seconds * SCALE))
-        time.sleep(0.002)
+        time.sleep(pause_after(now() - begun, longest_pause))
 
 
 def when(condition, since, seconds=20, what="a condition"):
@@ -80,7 +87,7 @@ def when(condition, since, seconds=20, what="a condition"):
             return True
         before = at
         return False
-    wait_for(holds, seconds, what)
+    wait_for(holds, seconds, what, longest_pause=0.002)
     return before, now()
 
 
@@ -293,7 +300,7 @@ class Agent:
                 passed = now() - begun
                 if passed > 10 * SCALE or (passed > SCALE and not self._awaits_nodes()):
                     break
-                time.sleep(0.002)
+                time.sleep(pause_after(passed))
         except (OSError, TimeoutError, TypeError):
             pass  # a test of its own
 
