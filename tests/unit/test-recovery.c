@@ -93,6 +93,12 @@ static void test_lingering(void) {
     report(id, REPORT_GRANTED);
     is_int(count_commands(COMMAND_BEAT, id), beats + 1,
            "without heartbeats: the lease that was found, by whichever value, has no bound by them");
+    restore_harness_begin();
+    (void) hold(0, "ACQUIRE job LINGER 5000");
+    disconnect_end(&harness.sessions[0], harness.now_ns);
+    replace();
+    ok(result.predecessors.from_ns >= harness.now_ns + 5 * NS_PER_S,
+       "rule 8: the keys of a lease that lingers at the restart are deleted only after its linger");
 }
 
 /* A client dies whose lease was not extended any more: the lease does not linger either. */
