@@ -11,22 +11,21 @@ from world import Job, World, in_turns, lab, load
 USER = 65533  # not root, which has no limits
 KINDS = [form for form in floods.FORMS if form not in ("pipelined", "everywhere")] + [floods.CONNECTING]
 WITHOUT = "without"
-BUSY = "a busy process"  # of another user, that has nothing to do with the agent
+# Of another user, with nothing to do with the agent. A flood keeps more than one busy: the nodes work, too.
+BUSY = {"a busy process": 1, "a busy process a core": os.cpu_count() or 1}
 
 
 def start(world, kind, ms):
-    """The other user's process; None: there is none."""
+    """The other user's processes."""
     if kind == WITHOUT:
-        return None
-    if kind == BUSY:
-        return lab.spawn([sys.executable, "-c", "while True: pass"])
-    return lab.spawn([sys.executable, floods.__file__, world.socket, kind, str(ms / 1e3 + 60)])
+        return []
+    if kind in BUSY:
+        return [lab.spawn([sys.executable, "-c", "while True: pass"]) for _ in range(BUSY[kind])]
+    return [lab.spawn([sys.executable, floods.__file__, world.socket, kind, str(ms / 1e3 + 60)])]
 
 
 def rows_of(results, settings, kind):
-    text = "acquire %s beside a flood of " + kind + " / without"
-    if kind == BUSY:
-        text = "acquire %s beside a busy process / without"
+    text = "acquire %s beside " + ("" if kind in BUSY else "a flood of ") + kind + " / without"
     rows = {"p50": results.row("beside_p50 " + kind, text % "p50", base=WITHOUT),
             "p99": results.row("beside_p99 " + kind, text % "p99", base=WITHOUT, bound=target(settings, 2)),
             "later": results.row("beside_later " + kind, "the same: extensions, later than without",
@@ -41,8 +40,8 @@ def turn(world, settings, kind, number):
     others = start(world, kind, settings.beside_ms)
     measured = load("agent", "connections", 1, settings.beside_ms, world.socket, user=USER)["acquire"]
     result = holder.end()
-    if others:
-        lab.end_process(others)
+    for other in others:
+        lab.end_process(other)
     lab.wait_for(lambda: world.agents[0].status()["leases"] == 0, what="the end of the flood's leases")
     if result["lost"]:
         raise RuntimeError("%d leases were lost beside %s" % (result["lost"], kind))
@@ -53,7 +52,7 @@ def neighbour(results, settings):
     """In each round, all kinds in a new order; ratios are to the same round's turn without."""
     world = World(settings.most_nodes, config="max_sessions = 3000")
     os.chmod(lab.directory, 0o711)
-    kinds = (BUSY, *KINDS[:settings.beside_kinds])
+    kinds = (*BUSY, *KINDS[:settings.beside_kinds])
     rows = {kind: rows_of(results, settings, kind) for kind in kinds}
     for number in range(settings.beside_rounds):
         found = {}
