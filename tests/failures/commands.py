@@ -54,7 +54,7 @@ class Commands:
                     "the command failed with %d without a word" % process.returncode)
             raise Refused(err)
         # Of JSON, which has no spaces, not the state of a node; a node's first trouble is a line more.
-        lines = [line.split()[0][:20] for line in re.sub("[0-9]+", "0", out).splitlines()
+        lines = [line.split()[0][:20] for line in re.sub(r"[0-9]+(\.[0-9]+)?", "0", out).splitlines()
                  if line.split() and not line.startswith("redlock_node_trouble")]
         require(not kind or lines == self.said.setdefault(kind, lines), "another output: %s" % out)
         return out
