@@ -139,6 +139,21 @@ static void test_broken_while_idle(void) {
     is_int(listening(), 0x6, "but not where the connection broke before it waited again");
 }
 
+/* A name keeps its subscriptions for a while; so the next request that waits for the name polls rarely. */
+static void test_next_request(void) {
+    begin();
+    const char *name = wait_for_holder();
+    listen(2, name, true);
+    connect_all();
+    for (unsigned i = 0; i < NODES; i++)
+        wakeup_subscribed(&wakeup, i, name, strlen(name), harness.now_ns);
+    listen(2, name, false);
+    listen(1, name, true);
+    is_int(listening(), 0, "a request for a name with subscriptions");
+    wakeup_settle(&wakeup, harness.now_ns);
+    is_int(listening(), 0x7, "has them at the end of the turn");
+}
+
 static void test_memory(void) {
     begin();
     listen(7, "a", true);
@@ -175,6 +190,7 @@ static void test_messages(void) {
 int main(void) {
     test_connections();
     test_broken_while_idle();
+    test_next_request();
     test_memory();
     test_messages();
     free(memory);
