@@ -81,6 +81,7 @@ class Result:
         self.name = name
         self.faults = self.possible = 0
         self.beyond = 0  # processes that a library ended, or left without names, see BEYOND
+        self.starved = 0  # agents that ended without memory, see STARVED
         self.functions = set()
         self.troubles = {}
 
@@ -121,6 +122,7 @@ def run_points(result, bench, scenario, seconds):
             result.faults += injected
             result.functions.add(function)
         if lasting and lasted_s > STARVED_S and STARVED.search(str(trouble)):
+            result.starved += 1
             bench.renew()
         elif (trouble and "the agent ended with " in str(trouble) and BEYOND.search(bench.orders.where())
                 or "can't find the address" in str(trouble) and UNRESOLVED.search(bench.orders.where())):
@@ -182,12 +184,13 @@ def test_failures():
                for _ in range(WORKERS)]
     for worker in workers:
         worker.start()
-    faults = possible = beyond = 0
+    faults = possible = beyond = starved = 0
     for _ in names:
         result = results.get()
         faults += result.faults
         possible += result.possible
         beyond += result.beyond
+        starved += result.starved
         ok(not result.troubles and result.faults > 0, "%s: %d faults in %d functions, of %d" % (
             result.name, result.faults, len(result.functions), result.possible))
         for trouble in result.troubles.values():
@@ -195,8 +198,8 @@ def test_failures():
                 note(line)
     for worker in workers:
         worker.join()
-    note("%d faults were injected, of %d; %d ended a process within a library" % (
-        faults, possible, beyond))
+    note("%d faults were injected, of %d; %d ended a process within a library, and %d an agent that had no "
+         "memory for a second" % (faults, possible, beyond, starved))
 
 
 main(test_failures)
