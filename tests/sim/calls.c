@@ -12,8 +12,8 @@
 #include "calls.h"
 #include "events.h"
 #include "fault.h"
+#include "leaders.h"
 #include "observer.h"
-#include "reader.h"
 #include "reload.h"
 #include "trust.h"
 
@@ -388,7 +388,7 @@ static void note_answer(struct sim_keeper *keeper, unsigned node, const struct s
             continue;
         keeper->observations[i].answered |= node_set_of(node);
         if (node_set_count(keeper->observations[i].answered) == keeper->agent->n_nodes)
-            reader_all_answered(keeper->agent, i);
+            leaders_all_answered(keeper->agent, i);
     }
 }
 

@@ -8,8 +8,8 @@
 #include "client-session.h"
 #include "clients.h"
 #include "front.h"
+#include "leaders.h"
 #include "observer.h"
-#include "reader.h"
 #include "released.h"
 
 static void check_grant(const struct client *client, const struct answer *answer, bool resumes) {
@@ -49,7 +49,7 @@ static void granted(struct client *client, const struct answer *answer) {
     check_grant(client, answer, client->ask.resumes);
     front_values(client_agent(client), answer->id, client->secrets);
     observer_granted(client_index(client), client->deadline_ns, client->secrets);
-    reader_granted(client_index(client), sim_calm && !client->ask.resumes);
+    leaders_granted(client_index(client), sim_calm && !client->ask.resumes);
     if (handed_over)
         sim_counts.handoffs++;
     else

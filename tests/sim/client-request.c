@@ -10,8 +10,8 @@
 #include "clients.h"
 #include "fault.h"
 #include "front.h"
+#include "leaders.h"
 #include "observer.h"
-#include "reader.h"
 #include "resp.h"
 #include "rules.h"
 
@@ -189,7 +189,7 @@ void client_request_resume(struct client *client) {
     trace("client %u: resumes name %u at agent %u%s", client_index(client), client->name, client->agent,
           exclusion_holds(client) ? "" : ", which it may not hold");
     client->state = CLIENT_RESUMING;
-    reader_resumes(client_index(client));
+    leaders_resumes(client_index(client));
     (void) snprintf(line, sizeof(line), "RESUME %u %s WAIT %lld", client->name, client->token,
                     (long long) client->ask.wait_ms);
     send_ask(client, line);
