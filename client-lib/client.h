@@ -58,7 +58,6 @@ struct client {
     struct resp_token *tokens; /* CLIENT_TOKENS_MAX */
     bool gone;                 /* disconnected: requests fail */
     bool over;                 /* disconnected for good */
-    bool refused;              /* disconnected: an agent closed the connection, with a reason */
     bool asked_for_page;       /* on this connection */
     int64_t now_ns;            /* of the current call */
     int64_t away_ns;           /* while disconnected: since when there is no agent */

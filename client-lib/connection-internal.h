@@ -15,6 +15,14 @@
 
 enum { RETRY_MS_MIN = 10 }; /* between attempts to reconnect */
 
+/* The last attempt to connect again, since the connection broke. */
+enum connection_attempt {
+    CONNECTION_UNTRIED,    /* none */
+    CONNECTION_REFUSED,    /* none; it was the agent that ended the connection, with a reason */
+    CONNECTION_UNABLE,     /* this process could not even try */
+    CONNECTION_UNANSWERED, /* no agent was there, or it has not answered yet */
+};
+
 struct redlock {
     struct client client;
     pid_t owner;
@@ -31,8 +39,8 @@ struct redlock {
     _Atomic uint32_t *is_ours; /* 1; 0 in a forked child, by MADV_WIPEONFORK */
     int64_t retry_ns;          /* while disconnected: time of the next attempt */
     int64_t retry_delay_ms;
-    int open_errno; /* why this process could not even try at the last attempt; 0: it could */
-    bool untried;   /* while disconnected: no attempt was made since the break */
+    enum connection_attempt attempt; /* while disconnected: the last one */
+    int attempt_errno;               /* CONNECTION_UNABLE: why */
     int64_t connected_ns;
     char *socket_path;
 };

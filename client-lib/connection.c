@@ -118,9 +118,10 @@ static void retry_later(struct redlock *connection, int64_t at_ns) {
 /* Leases that the agent releases because the library ends the connection are lost before that: the agent is
  * alive, unless the error is REDLOCK_AGENT_AWAY. A reconnect follows if a lease, a kept request or an
  * observed name is left; else the connection is over. */
-static int broken(struct redlock *connection, int error, const char *text) {
+static int leave(struct redlock *connection, enum connection_attempt attempt, int error, const char *text) {
     int64_t at_ns = connection_now_ns();
 
+    connection->attempt = attempt;
     client_disconnected(&connection->client, error, text, at_ns);
     close_socket(connection);
     deadline_view_retire(&connection->view);
@@ -129,10 +130,13 @@ static int broken(struct redlock *connection, int error, const char *text) {
     if (connection->retry_delay_ms == RETRY_MS_MIN)
         connection->client.away_ns = at_ns;
     retry_later(connection, at_ns);
-    connection->untried = true;
     if (!client_wants_back(&connection->client))
         client_over(&connection->client);
     return error;
+}
+
+static int broken(struct redlock *connection, int error, const char *text) {
+    return leave(connection, CONNECTION_UNTRIED, error, text);
 }
 
 /* With the agent's last words, which may be its reason. */
@@ -142,8 +146,8 @@ static int agent_closed(struct redlock *connection, const char *text) {
 
     (void) snprintf(why, sizeof(why), "%.150s%s%.350s", text, client->has_complained ? ": " : "",
                     client->has_complained ? client->error_text : "");
-    client->refused = client->has_complained;
-    return broken(connection, REDLOCK_AGENT_AWAY, why);
+    return leave(connection, client->has_complained ? CONNECTION_REFUSED : CONNECTION_UNTRIED,
+                 REDLOCK_AGENT_AWAY, why);
 }
 
 static int system_broken(struct redlock *connection, const char *what) {
@@ -324,7 +328,8 @@ int connection_open(const char *path, int64_t wait_ns, int *ret_fd) {
 static void fail_overdue(struct redlock *connection, int64_t at_ns) {
     client_fail_timed_out(&connection->client, at_ns);
     client_fail_requests(&connection->client, at_ns);
-    if (!connection->untried && !client_wants_back(&connection->client))
+    bool tried = connection->attempt == CONNECTION_UNABLE || connection->attempt == CONNECTION_UNANSWERED;
+    if (tried && !client_wants_back(&connection->client))
         client_over(&connection->client);
 }
 
@@ -336,9 +341,9 @@ void connection_try_again(struct redlock *connection, int64_t at_ns, int64_t wai
     fail_overdue(connection, at_ns);
     if (client->over || !connection_is_ours(connection) || at_ns < connection->retry_ns)
         return;
-    connection->untried = client->refused = false;
     int error = connection_open(connection->socket_path, wait_ns, &connection->fd);
-    connection->open_errno = error == REDLOCK_SYSTEM ? errno : 0;
+    connection->attempt_errno = errno;
+    connection->attempt = error == REDLOCK_SYSTEM ? CONNECTION_UNABLE : CONNECTION_UNANSWERED;
     if (error == REDLOCK_NO_ANSWER && connection->retry_delay_ms > RETRY_FULL_MS_MAX)
         connection->retry_delay_ms = RETRY_FULL_MS_MAX;
     if (error != REDLOCK_OK) {
@@ -467,10 +472,10 @@ int connection_failed(struct redlock *connection, int error) {
         return connection_forked(connection);
     if (error == REDLOCK_AGENT_AWAY && client->over)
         client_note(client, "%.400s; connect again", why);
-    else if (error == REDLOCK_AGENT_AWAY && client->gone && connection->open_errno != 0)
+    else if (error == REDLOCK_AGENT_AWAY && client->gone && connection->attempt == CONNECTION_UNABLE)
         client_note(client, "%.300s; this process can't connect again yet: %s", why,
-                    strerror(connection->open_errno));
-    else if (error == REDLOCK_AGENT_AWAY && client->gone && client->refused)
+                    strerror(connection->attempt_errno));
+    else if (error == REDLOCK_AGENT_AWAY && client->gone && connection->attempt == CONNECTION_REFUSED)
         client_note(client, "%.400s; the library connects again", why);
     else if (error == REDLOCK_AGENT_AWAY && client->gone)
         client_note(client, "%.400s; no agent answers at %s yet", why, connection->socket_path);
