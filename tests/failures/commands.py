@@ -53,9 +53,10 @@ class Commands:
             require(err.strip() or self.orders.is_disconnect(),
                     "the command failed with %d without a word" % process.returncode)
             raise Refused(err)
-        # Of JSON, which has no spaces, not the state of a node; a node's first trouble is a line more.
-        lines = [line.split()[0][:20] for line in re.sub(r"[0-9]+(\.[0-9]+)?", "0", out).splitlines()
-                 if line.split() and not line.startswith("redlock_node_trouble")]
+        # Of JSON, which has no spaces, not the state of a node; a node's first trouble is a line more; `top`
+        # has the slowest node first.
+        lines = sorted(line.split()[0][:20] for line in re.sub(r"[0-9]+(\.[0-9]+)?", "0", out).splitlines()
+                       if line.split() and not line.startswith("redlock_node_trouble"))
         require(not kind or lines == self.said.setdefault(kind, lines), "another output: %s" % out)
         return out
 

@@ -252,9 +252,10 @@ static void test_close_in_child_during_call(void) {
     scripted_start();
     struct redlock *connection = connect_scripted();
     ok(redlock_fd(connection) >= 0, "an event loop");
+    (void) acquire(connection); /* the page, which comes with a descriptor, is here before the fork */
     scripted.keeps_waiting = true;
     (void) pthread_create(&thread, NULL, wait_for_lease, connection);
-    ok(counts_to(&scripted.acquires, 1), "another thread is in a call");
+    ok(counts_to(&scripted.acquires, 2), "another thread is in a call");
     pid_t child = fork();
     if (child == 0) {
         unsigned before = count_descriptors();
