@@ -1,6 +1,6 @@
 """fuzz.py PROGRAM CORPUS: searches for an input that breaks a promise, beginning with the corpus, for
-REDLOCK_FUZZ_SECONDS, or 8 s, or 60 s with REDLOCK_TEST_ALL=1. Prints a finding, which becomes a file of
-the corpus when the bug is mended."""
+REDLOCK_FUZZ_SECONDS, or 8 s, or 60 s with REDLOCK_TEST_ALL=1, with inputs of up to REDLOCK_FUZZ_BYTES, or
+4096. Prints a finding, which becomes a file of the corpus when the bug is mended."""
 
 import base64
 import os
@@ -14,7 +14,7 @@ from tap import main, note, ok  # noqa: E402
 
 PROGRAM, CORPUS = sys.argv[1:]
 SECONDS = os.environ.get("REDLOCK_FUZZ_SECONDS") or ("60" if os.environ.get("REDLOCK_TEST_ALL") else "8")
-INPUT_BYTES_MAX = 4096
+INPUT_BYTES_MAX = os.environ.get("REDLOCK_FUZZ_BYTES") or "4096"
 
 
 def test_search():
@@ -22,7 +22,7 @@ def test_search():
         found, finding = os.path.join(directory, "corpus"), os.path.join(directory, "finding-")
         os.mkdir(found)
         done = subprocess.run(
-            [PROGRAM, "-max_total_time=" + SECONDS, "-max_len=%d" % INPUT_BYTES_MAX, "-print_final_stats=1",
+            [PROGRAM, "-max_total_time=" + SECONDS, "-max_len=" + INPUT_BYTES_MAX, "-print_final_stats=1",
              "-artifact_prefix=" + finding, found, CORPUS],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         for name in sorted(os.listdir(directory)):
