@@ -54,7 +54,7 @@ static const struct entry entries[] = {
     {"HELLO", WORK_SHARE_REQUEST, 0, 6, connection_command_hello, NULL, 0, POLICY_FREE, false},
     {"SELECT", WORK_SHARE_REQUEST, 1, 1, connection_command_select, NULL, 0, POLICY_FREE, false},
     {"CLIENT", WORK_SHARE_REQUEST, 1, 3, connection_command_client, NULL, 0, POLICY_FREE, false},
-    {"COMMAND", WORK_SHARE_LISTING, 0, ARGUMENTS_MAX, list_commands, NULL, 0, POLICY_FREE, false},
+    {"COMMAND", WORK_SHARE_COMMANDS, 0, ARGUMENTS_MAX, list_commands, NULL, 0, POLICY_FREE, false},
     {"INFO", WORK_SHARE_LISTING, 0, ARGUMENTS_MAX, listing_info, NULL, 0, POLICY_FREE, false},
     {"AUTH", WORK_SHARE_REQUEST, 1, 2, connection_command_auth, NULL, 0, POLICY_FREE, false},
     {"QUIT", WORK_SHARE_REQUEST, 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0, POLICY_FREE, false},

@@ -112,6 +112,8 @@ static void deliver_failed(const struct request *request, const struct request_o
     struct session *session = request->session;
     char reason[REJECTION_TEXT_BYTES], text[REJECTION_TEXT_BYTES + 32];
 
+    if (request_is_resume(request))
+        session_note_work(session, WORK_SHARE_IN_VAIN, now_ns);
     put_reason(request, outcome, now_ns, reason);
     if (!request->async) {
         assert(session->state == SESSION_ACQUIRING && session->awaited == request);

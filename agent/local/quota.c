@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum {
-    EXTENSIONS_TTL_MS = 60 * 1000 * 8 / 3 /* with this ttl: one a minute, after three eighths of the ttl */
+    EXTENSIONS_TTL_MS = 60 * 1000 * 8 / 3, /* with this ttl: one a minute, after three eighths of the ttl */
+    SHORT_TTL_MS = 1000,                   /* below: an extension counts twice */
 };
 
 static_assert(QUOTA_ACCOUNTS <= UINT8_MAX + 1, "a request keeps the index in one byte");
@@ -161,7 +162,9 @@ uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind)
 }
 
 uint32_t quota_extensions(uint32_t ttl_ms) {
-    return ttl_ms < EXTENSIONS_TTL_MS && ttl_ms > 0 ? (EXTENSIONS_TTL_MS + ttl_ms - 1) / ttl_ms : 1;
+    uint32_t times = ttl_ms < SHORT_TTL_MS ? 2 : 1;
+
+    return ttl_ms < EXTENSIONS_TTL_MS && ttl_ms > 0 ? (times * EXTENSIONS_TTL_MS + ttl_ms - 1) / ttl_ms : 1;
 }
 
 unsigned quota_fullest_permille(const struct quota *quota, enum quota_kind kind) {

@@ -22,12 +22,14 @@ enum {
     /* The units of a request are in the table of commands (command.c). */
     WORK_SHARE_REQUEST = 1,
     WORK_SHARE_LEASE = 3, /* a request that the keeper and the nodes work on */
-    /* For each WORK_SHARE_EXTENSIONS extensions a minute that its user's leases need, ACQUIRE takes one unit
-     * more, up to WORK_SHARE_LEASE_MAX in all. */
+    /* For each WORK_SHARE_EXTENSIONS extensions a minute that its user's leases need (quota_extensions()),
+     * ACQUIRE takes one unit more, up to WORK_SHARE_LEASE_MAX in all. */
     WORK_SHARE_EXTENSIONS = 2048,
     WORK_SHARE_LEASE_MAX = 32,
-    WORK_SHARE_LISTING = 8, /* a request that reads tables, and again each turn of a listing (listing.c) */
-    WORK_SHARE_QUERY = 8,   /* a request that the nodes answer for this client alone */
+    WORK_SHARE_LISTING = 8,   /* a request that reads tables, and again each turn of a listing (listing.c) */
+    WORK_SHARE_QUERY = 16,    /* a request that the nodes answer for this client alone */
+    WORK_SHARE_COMMANDS = 32, /* the list of commands, which a client needs once */
+    WORK_SHARE_IN_VAIN = 13,  /* a RESUME that fails later: beside WORK_SHARE_LEASE */
     WORK_SHARE_CONNECTION = 16,
     WORK_SHARE_RECEIVED_BYTES = 4096, /* for a unit */
     WORK_SHARE_WRITTEN_BYTES = 2048,  /* for a unit */

@@ -370,6 +370,37 @@ static void test_rule(void) {
     is_string(answer_to(&token, "other"), "", "which another name may have");
 }
 
+/* Attempts that fail keep the nodes as busy as those that succeed, and no quota bounds their number. */
+static void test_in_vain(void) {
+    enum { UNITS_PER_S = 1000 };
+    static const struct {
+        const char *options, *what;
+        bool root, fails;
+        unsigned units;
+    } cases[] = {
+        {"", "RESUME that succeeds takes no more", false, false, 0},
+        {"", "RESUME that fails takes 16 units in all", false, true, 13},
+        {"ASYNC", "also with ASYNC", false, true, 13},
+        {"", "but not of root, who has no limit", true, true, 0},
+    };
+    char secret[4096];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        outlive_agent("", secret);
+        harness.front.work.units_per_s = UNITS_PER_S;
+        const instant_ns *paid_ns = &harness.front.work.paid_ns[harness.sessions[1].account];
+        resume(1, secret, cases[i].options);
+        session_note_work(&harness.sessions[1], WORK_SHARE_LEASE, harness.now_ns);
+        harness.sessions[1].uid = cases[i].root ? 0 : harness.sessions[1].uid;
+        instant_ns before_ns = *paid_ns;
+        if (cases[i].fails)
+            report_failed(last_command()->request, FAILURE_NOT_HELD);
+        else
+            report_granted(last_command()->request);
+        is_int((*paid_ns - before_ns) / (NS_PER_S / UNITS_PER_S), cases[i].units, cases[i].what);
+    }
+}
+
 int main(void) {
     test_resume();
     test_resume_cools();
@@ -381,5 +412,6 @@ int main(void) {
     test_bad_secrets();
     test_terms();
     test_rule();
+    test_in_vain();
     return done_testing();
 }
