@@ -60,7 +60,7 @@ static const struct entry entries[] = {
     {"QUIT", WORK_SHARE_REQUEST, 0, ARGUMENTS_MAX, connection_command_quit, NULL, 0, POLICY_FREE, false},
     {"BLESS", WORK_SHARE_REQUEST, 1, 1, bless_command, NULL, 0, POLICY_BLESS, false},
     {"PAGE", WORK_SHARE_REQUEST, 0, 0, connection_command_page, NULL, 0, POLICY_FREE, false},
-    {"OBSERVE", WORK_SHARE_QUERY, 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
+    {"OBSERVE", WORK_SHARE_OBSERVE, 1, 1, observe_command, NULL, 0, POLICY_OBSERVE, true},
     {"UNOBSERVE", WORK_SHARE_LISTING, 1, 1, observe_command_end, NULL, 0, POLICY_FREE, false},
 };
 

@@ -7,7 +7,8 @@
 
 enum {
     EXTENSIONS_TTL_MS = 60 * 1000 * 8 / 3, /* with this ttl: one a minute, after three eighths of the ttl */
-    SHORT_TTL_MS = 1000,                   /* below: an extension counts twice */
+    SHORT_TTL_MS = 1000,                   /* below: an extension counts twice, */
+    SHORTEST_TTL_MS = 300,                 /* and four times below this */
 };
 
 static_assert(QUOTA_ACCOUNTS <= UINT8_MAX + 1, "a request keeps the index in one byte");
@@ -162,7 +163,7 @@ uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind)
 }
 
 uint32_t quota_extensions(uint32_t ttl_ms) {
-    uint32_t times = ttl_ms < SHORT_TTL_MS ? 2 : 1;
+    uint32_t times = ttl_ms >= SHORT_TTL_MS ? 1 : ttl_ms >= SHORTEST_TTL_MS ? 2 : 4;
 
     return ttl_ms < EXTENSIONS_TTL_MS && ttl_ms > 0 ? (times * EXTENSIONS_TTL_MS + ttl_ms - 1) / ttl_ms : 1;
 }

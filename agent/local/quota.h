@@ -91,8 +91,8 @@ void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, ui
 /* The most that the user may have of this kind as long as the others have what they have. */
 uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind);
 
-/* Extensions a minute of one lease with this ttl, rounded up. With a ttl below a second each counts twice,
- * since fewer of them share a script call and a turn of the keeper. */
+/* Extensions a minute of one lease with this ttl, rounded up. Each counts twice with a ttl below a second,
+ * and four times below 300 ms, since fewer of them share a script call and a turn of the keeper. */
 uint32_t quota_extensions(uint32_t ttl_ms);
 
 /* The largest part of its limit that a user has, in thousandths. Users without a limit don't count. */

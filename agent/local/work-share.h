@@ -27,8 +27,9 @@ enum {
     WORK_SHARE_EXTENSIONS = 2048,
     WORK_SHARE_LEASE_MAX = 32,
     WORK_SHARE_LISTING = 8,   /* a request that reads tables, and again each turn of a listing (listing.c) */
-    WORK_SHARE_QUERY = 16,    /* a request that the nodes answer for this client alone */
-    WORK_SHARE_COMMANDS = 32, /* the list of commands, which a client needs once */
+    WORK_SHARE_OBSERVE = 16,  /* the nodes are asked, again and again */
+    WORK_SHARE_QUERY = 32,    /* a request that the nodes answer for this client alone */
+    WORK_SHARE_COMMANDS = 64, /* the list of commands: a client needs it once */
     WORK_SHARE_IN_VAIN = 13,  /* a RESUME that fails later: beside WORK_SHARE_LEASE */
     WORK_SHARE_CONNECTION = 16,
     WORK_SHARE_RECEIVED_BYTES = 4096, /* for a unit */

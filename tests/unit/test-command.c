@@ -185,9 +185,9 @@ static void test_units_of_work(void) {
         {"RELEASE 12345", 1}, {"UNOBSERVE", 1},
         {"NONSENSE", 1},      {"ACQUIRE", 1},
         {"ACQUIRE job", 3},   {"RESUME job secret", 3},
-        {"LEADER job", 16},   {"OBSERVE job", 16},
+        {"LEADER job", 32},   {"OBSERVE job", 16},
         {"HISTORY job", 8},   {"UNOBSERVE job", 8},
-        {"COMMAND", 32},      {"LEASES", 8},
+        {"COMMAND", 64},      {"LEASES", 8},
         {"STATUS", 8},        {"NODES", 8},
         {"METRICS", 8},       {"INFO", 8},
     };
