@@ -47,7 +47,7 @@ static const struct entry entries[] = {
     {"STATUS", WORK_SHARE_LISTING, 0, 0, listing_status, NULL, 0, POLICY_FREE, false},
     {"NODES", WORK_SHARE_LISTING, 0, 0, listing_nodes, NULL, 0, POLICY_FREE, false},
     {"METRICS", WORK_SHARE_LISTING, 0, 0, listing_metrics, NULL, 0, POLICY_METRICS, false},
-    {"LEASES", WORK_SHARE_LISTING, 0, 2, listing_leases, NULL, 0, POLICY_FREE, false},
+    {"LEASES", WORK_SHARE_LEASES, 0, 2, listing_leases, NULL, 0, POLICY_FREE, false},
     {"HISTORY", WORK_SHARE_LISTING, 1, 3, history_command, NULL, 0, POLICY_FREE, false},
     {"PING", WORK_SHARE_REQUEST, 0, 1, connection_command_ping, NULL, 0, POLICY_FREE, false},
     {"ECHO", WORK_SHARE_REQUEST, 1, 1, connection_command_echo, NULL, 0, POLICY_FREE, false},

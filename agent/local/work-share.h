@@ -24,9 +24,10 @@ enum {
     WORK_SHARE_LEASE = 3, /* a request that the keeper and the nodes work on */
     /* For each WORK_SHARE_EXTENSIONS extensions a minute that its user's leases need (quota_extensions()),
      * ACQUIRE takes one unit more, up to WORK_SHARE_LEASE_MAX in all. */
-    WORK_SHARE_EXTENSIONS = 2048,
+    WORK_SHARE_EXTENSIONS = 1024,
     WORK_SHARE_LEASE_MAX = 32,
     WORK_SHARE_LISTING = 8,   /* a request that reads tables, and again each turn of a listing (listing.c) */
+    WORK_SHARE_LEASES = 16,   /* a listing of leases, beside its turns */
     WORK_SHARE_OBSERVE = 16,  /* the nodes are asked, again and again */
     WORK_SHARE_QUERY = 32,    /* a request that the nodes answer for this client alone */
     WORK_SHARE_COMMANDS = 64, /* the list of commands: a client needs it once */

@@ -89,7 +89,8 @@ static void test_others(void) {
 
 /* Beside another user, a search for leases that the user may not see takes what its share allows. */
 static void test_paced(void) {
-    enum { UNITS_PER_S = 20000, OTHERS = 3000, TURNS = WORK_SHARE_BURST / WORK_SHARE_LISTING };
+    enum { UNITS_PER_S = 20000, OTHERS = 2500 };
+    enum { TURNS = 1 + (WORK_SHARE_BURST - WORK_SHARE_LEASES) / WORK_SHARE_LISTING };
     const instant_ns turn_ns = WORK_SHARE_LISTING * (NS_PER_S / UNITS_PER_S);
     unsigned turns = 0;
 
