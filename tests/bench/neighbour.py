@@ -35,7 +35,7 @@ def rows_of(results, settings, kind):
 
 def turn(world, settings, kind, number):
     """Percentiles of acquisitions, and the least validity that a lease had."""
-    holder = Job("hold", world.socket, "held-%d-%s" % (number, kind.replace(" ", "-")), 100, 4,
+    holder = Job("hold", world.socket, "held-%s-%s" % (number, kind.replace(" ", "-")), 100, 4,
                  settings.beside_ttl_ms, 5)
     others = start(world, kind, settings.beside_ms)
     measured = load("agent", "connections", 1, settings.beside_ms, world.socket, user=USER)["acquire"]
@@ -49,19 +49,20 @@ def turn(world, settings, kind, number):
 
 
 def neighbour(results, settings):
-    """In each round, all kinds in a new order; ratios are to the same round's turn without."""
+    """In each round, all kinds in a new order; ratios are to the mean of the turns without before and after,
+    since a machine with other tenants changes from second to second."""
     world = World(settings.most_nodes, config="max_sessions = 3000")
     os.chmod(lab.directory, 0o711)
     kinds = (*BUSY, *KINDS[:settings.beside_kinds])
     rows = {kind: rows_of(results, settings, kind) for kind in kinds}
     for number in range(settings.beside_rounds):
-        found = {}
-        for kind in in_turns((WITHOUT, *kinds)):
-            found[kind] = turn(world, settings, kind, number)
-        without, least = found.pop(WITHOUT)
-        for kind, (measured, validity) in found.items():
+        before, least_before = turn(world, settings, WITHOUT, "%d-0" % number)
+        for place, kind in enumerate(in_turns(kinds), 1):
+            measured, least = turn(world, settings, kind, number)
+            after, least_after = turn(world, settings, WITHOUT, "%d-%d" % (number, place))
             for quantile in ("p50", "p99"):
                 rows[kind][quantile].note("agent", measured[quantile])
-                rows[kind][quantile].note(WITHOUT, without[quantile])
-            rows[kind]["later"].note("agent", least - validity)
+                rows[kind][quantile].note(WITHOUT, (before[quantile] + after[quantile]) / 2)
+            rows[kind]["later"].note("agent", (least_before + least_after) / 2 - least)
+            before, least_before = after, least_after
     world.end()
