@@ -14,6 +14,7 @@ static struct quota *quota = &front.registry.quota;
 
 static void begin(uint64_t max) {
     memset(memory, 0, sizeof(memory));
+    conn.input_length = CONN_SCRATCH_BYTES; /* of half a request */
     quota_init(quota, memory);
     quota->owner = 900;
     quota->max[QUOTA_BYTES] = max;
@@ -77,9 +78,32 @@ static void test_bounds(void) {
     ok(reads_little(), "any use is more than half of nothing");
 }
 
+static void test_parts(void) {
+    static const struct {
+        size_t kept, room;
+        bool skipping;
+        const char *what;
+    } cases[] = {
+        {0, LITTLE, false, "of a new request little is received"},
+        {LITTLE, LITTLE, false, "and then as much again,"},
+        {2 * LITTLE, 2 * LITTLE, false, "and twice as much each time,"},
+        {2 * CONN_SCRATCH_BYTES, CONN_SCRATCH_BYTES, false, "up to a bound"},
+        {0, CONN_SCRATCH_BYTES, true, "of a request that is skipped nothing is kept: much is received"},
+    };
+
+    begin(MAX);
+    enter(ALICE);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        conn.input_length = cases[i].kept;
+        conn.skipping = cases[i].skipping;
+        is_int((int64_t) conn_bytes_receive_room(&conn), (int64_t) cases[i].room, cases[i].what);
+    }
+}
+
 int main(void) {
     test_alone();
     test_small_share();
     test_bounds();
+    test_parts();
     return done_testing();
 }

@@ -5,7 +5,7 @@
 
 enum {
     PAUSE_BYTES = SESSION_OUTPUT_BYTES_MAX / 2,
-    CROWDED_BYTES = 4096,
+    FEW_BYTES = 4096,
 };
 
 static struct quota *quota_of(const struct conn *conn) {
@@ -50,9 +50,13 @@ static bool is_crowded(const struct conn *conn) {
 }
 
 size_t conn_bytes_pause(const struct conn *conn) {
-    return is_crowded(conn) ? CROWDED_BYTES : PAUSE_BYTES;
+    return is_crowded(conn) ? FEW_BYTES : PAUSE_BYTES;
 }
 
 size_t conn_bytes_receive_room(const struct conn *conn) {
-    return is_crowded(conn) ? CROWDED_BYTES : CONN_SCRATCH_BYTES;
+    size_t part = conn->skipping ? CONN_SCRATCH_BYTES : conn->input_length;
+
+    if (part <= FEW_BYTES || is_crowded(conn))
+        return FEW_BYTES;
+    return part < CONN_SCRATCH_BYTES ? part : CONN_SCRATCH_BYTES;
 }

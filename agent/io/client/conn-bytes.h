@@ -16,6 +16,8 @@ void conn_bytes_refund(struct conn *conn);
  * used. So only pushes and half requests take the rest. */
 size_t conn_bytes_pause(const struct conn *conn);
 
-/* At most so many bytes are received at a time: few when half of the user's quota is used, because the
- * requests in them are kept while the client does not read. */
+/* At most so many bytes are received at a time: few, because requests beyond the work of a turn would be
+ * kept, and moved in each turn, and a client that sends far too much would fill its socket again. But as
+ * many as are kept of a long request, so that its work grows with its length and not with the square; unless
+ * half of the user's quota is used, because requests are kept while the client does not read. */
 size_t conn_bytes_receive_room(const struct conn *conn);

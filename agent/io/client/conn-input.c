@@ -177,8 +177,8 @@ static enum conn_input_outcome take_received(struct conn *conn, size_t length, u
 
 /* --- receiving --- */
 
-/* How many bytes to receive at a time: few while the user's quota is crowded, and no more than the ledger
- * can keep until they are answered. 0: none before the replies so far are sent. */
+/* How many bytes to receive at a time, and no more than the ledger can keep until they are answered. 0: none
+ * before the replies so far are sent. */
 static size_t receive_room(const struct conn *conn) {
     const struct ledger *ledger = conn->table->local->registry.ledger;
     size_t room = conn_bytes_receive_room(conn);
