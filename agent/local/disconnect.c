@@ -11,6 +11,7 @@
 static void drop(struct request *request, unsigned *room, instant_ns now_ns) {
     struct session *session = request->session;
 
+    outcome_note_withdrawn(request, now_ns);
     ledger_writer_lingers(session, request, now_ns);
     registry_drop_in_turn(&session->front->registry, request, room, now_ns);
 }
@@ -49,6 +50,7 @@ bool disconnect_expel(struct session *session, const char *reason, instant_ns no
     list_for_each_safe(node, &session->requester.requests) {
         struct request *request = list_entry(node, struct request, session_link);
         if (request->state != REQUEST_HELD) {
+            outcome_note_withdrawn(request, now_ns);
             registry_drop_in_turn(registry, request, &room, now_ns);
             continue;
         }

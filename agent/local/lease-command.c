@@ -5,6 +5,7 @@
 #include "core/lock-value.h"
 #include "local/argument.h"
 #include "local/call.h"
+#include "local/outcome.h"
 #include "local/recovery/ledger-writer.h"
 #include "local/reply.h"
 
@@ -206,6 +207,7 @@ void lease_command_release(const struct call *call) {
         reply_integer(session, 0);
         return;
     }
+    outcome_note_withdrawn(request, call->now_ns);
     session_await(session, request, SESSION_RELEASING);
     registry_release(&session->front->registry, request, call->now_ns);
 }

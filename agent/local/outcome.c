@@ -107,13 +107,23 @@ static void push_failed(struct session *session, uint64_t id, const char *error,
     reply_send(session, &writer);
 }
 
+/* The nodes work as much for a RESUME that fails as for one that succeeds, and no quota bounds these. */
+static void note_in_vain(const struct request *request, instant_ns now_ns) {
+    if (request_is_resume(request))
+        session_note_work(request->session, WORK_SHARE_IN_VAIN, now_ns);
+}
+
+void outcome_note_withdrawn(const struct request *request, instant_ns now_ns) {
+    if (request->state == REQUEST_CONTENDING)
+        note_in_vain(request, now_ns);
+}
+
 static void deliver_failed(const struct request *request, const struct request_outcome *outcome,
                            instant_ns now_ns) {
     struct session *session = request->session;
     char reason[REJECTION_TEXT_BYTES], text[REJECTION_TEXT_BYTES + 32];
 
-    if (request_is_resume(request))
-        session_note_work(session, WORK_SHARE_IN_VAIN, now_ns);
+    note_in_vain(request, now_ns);
     put_reason(request, outcome, now_ns, reason);
     if (!request->async) {
         assert(session->state == SESSION_ACQUIRING && session->awaited == request);

@@ -8,6 +8,9 @@
 /* The registry's sink. */
 void outcome_deliver(struct request *request, const struct request_outcome *outcome, instant_ns now_ns);
 
+/* Counts the work for a request whose client is about to withdraw it, or to end its session. */
+void outcome_note_withdrawn(const struct request *request, instant_ns now_ns);
+
 /* Pushes `lost`, if the client takes pushes. */
 void outcome_push_lost(const struct request *request, enum reason reason, const char *text);
 

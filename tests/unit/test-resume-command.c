@@ -370,18 +370,55 @@ static void test_rule(void) {
     is_string(answer_to(&token, "other"), "", "which another name may have");
 }
 
+static void succeed(uint64_t request) {
+    report_granted(request);
+}
+
+static void fail(uint64_t request) {
+    report_failed(request, FAILURE_NOT_HELD);
+}
+
+static void withdraw(uint64_t request) {
+    const struct report released = {.kind = REPORT_RELEASED, .request = request};
+    char line[64];
+
+    (void) snprintf(line, sizeof(line), "RELEASE %llu", (unsigned long long) request);
+    ask(1, line);
+    registry_report(&harness.front.registry, &released, harness.now_ns);
+}
+
+static void succeed_and_withdraw(uint64_t request) {
+    report_granted(request);
+    withdraw(request);
+}
+
+static void end_session(uint64_t request) {
+    (void) request;
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+}
+
+static void expel(uint64_t request) {
+    (void) request;
+    (void) disconnect_expel(&harness.sessions[1], "so", harness.now_ns);
+}
+
 /* Attempts that fail keep the nodes as busy as those that succeed, and no quota bounds their number. */
 static void test_in_vain(void) {
     enum { UNITS_PER_S = 1000 };
     static const struct {
         const char *options, *what;
-        bool root, fails;
+        bool root;
+        void (*end)(uint64_t request);
         unsigned units;
     } cases[] = {
-        {"", "RESUME that succeeds takes no more", false, false, 0},
-        {"", "RESUME that fails takes 16 units in all", false, true, 13},
-        {"ASYNC", "also with ASYNC", false, true, 13},
-        {"", "but not of root, who has no limit", true, true, 0},
+        {"", "RESUME that succeeds takes no more", false, succeed, 0},
+        {"ASYNC", "nor does the end of its lease", false, succeed_and_withdraw, 0},
+        {"", "RESUME that fails takes 16 units in all", false, fail, 13},
+        {"ASYNC", "also with ASYNC", false, fail, 13},
+        {"ASYNC", "or if it is withdrawn", false, withdraw, 13},
+        {"ASYNC", "or its session ends", false, end_session, 13},
+        {"ASYNC", "or is expelled", false, expel, 13},
+        {"", "but not of root, who has no limit", true, fail, 0},
     };
     char secret[4096];
 
@@ -393,10 +430,7 @@ static void test_in_vain(void) {
         session_note_work(&harness.sessions[1], WORK_SHARE_LEASE, harness.now_ns);
         harness.sessions[1].uid = cases[i].root ? 0 : harness.sessions[1].uid;
         instant_ns before_ns = *paid_ns;
-        if (cases[i].fails)
-            report_failed(last_command()->request, FAILURE_NOT_HELD);
-        else
-            report_granted(last_command()->request);
+        cases[i].end(last_command()->request);
         is_int((*paid_ns - before_ns) / (NS_PER_S / UNITS_PER_S), cases[i].units, cases[i].what);
     }
 }
