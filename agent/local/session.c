@@ -9,7 +9,7 @@ static void take_account(struct session *session) {
     if (account == 0 || front->users[account] == session->uid)
         return;
     front->users[account] = session->uid;
-    front->work.paid_ns[account] = 0;
+    work_share_forget(&front->work, account);
     front->observers.paused_until_ns[account] = 0;
 }
 

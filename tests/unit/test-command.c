@@ -187,7 +187,7 @@ static void test_units_of_work(void) {
         {"ACQUIRE job", 3},   {"RESUME job secret", 3},
         {"LEADER job", 32},   {"OBSERVE job", 16},
         {"HISTORY job", 8},   {"UNOBSERVE job", 8},
-        {"COMMAND", 64},      {"LEASES", 16},
+        {"COMMAND", 64},      {"LEASES", 24},
         {"STATUS", 8},        {"NODES", 8},
         {"METRICS", 8},       {"INFO", 8},
     };
@@ -204,7 +204,7 @@ static void test_units_of_many_leases(void) {
     static const struct {
         uint64_t extensions;
         unsigned units;
-    } cases[] = {{1023, 3}, {1024, 4}, {29 * 1024 - 1, 31}, {29 * 1024, 32}, {UINT64_C(1) << 40, 32}};
+    } cases[] = {{255, 3}, {256, 4}, {29 * 256 - 1, 31}, {29 * 256, 32}, {UINT64_C(1) << 40, 32}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         begin(512);

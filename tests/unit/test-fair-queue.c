@@ -73,10 +73,10 @@ static void test_first(void) {
     is_int(next(), -1, "and nothing twice");
 }
 
-/* More work than the share of a user covers, until `paid_ns`. */
-static void exhaust(unsigned account, instant_ns paid_ns) {
+/* More work than the share of a user covers, until `due_ns`. */
+static void exhaust(unsigned account, instant_ns due_ns) {
     work_share_note(&share, (uint8_t) account, 1, now_ns);
-    share.paid_ns[account] = paid_ns;
+    share.due_ns[account] = due_ns;
 }
 
 static void test_pause(void) {

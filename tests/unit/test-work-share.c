@@ -5,7 +5,8 @@
 #include "tap.h"
 
 enum { ALICE = 1, BOB = 2, CAROL = 3 };
-enum { UNITS_PER_S = 20000, LONGEST_PAUSE = UNITS_PER_S / 1000 * WORK_SHARE_PAUSE_MS_MAX };
+enum { UNITS_PER_S = 20000, LONGEST_DEBT = UNITS_PER_S / 1000 * WORK_SHARE_DEBT_MS_MAX };
+enum { BURST = WORK_SHARE_BURST };
 
 static struct work_share share;
 static instant_ns now_ns;
@@ -37,22 +38,26 @@ static void test_alone(void) {
 static void test_burst(void) {
     begin();
     work(BOB, 0);
-    work(ALICE, WORK_SHARE_BURST);
+    work(ALICE, BURST);
     is_int(pause_of(ALICE), 0, "a burst is free");
     is_int((int64_t) share.pauses, 0, "without a pause");
     work(ALICE, 7);
-    is_int(pause_of(ALICE), 7, "what is beyond the burst is paid in time");
+    is_int(pause_of(ALICE), 7 + BURST, "then a user pauses until the next burst is paid in time");
     work(ALICE, 0);
     is_int((int64_t) share.pauses, 1, "the pause is counted, once");
     is_int(pause_of(BOB), 0, "another user does not pay");
-    now_ns += 7 * NS_PER_S / UNITS_PER_S;
-    is_int(pause_of(ALICE), 0, "and then over");
+    now_ns += (7 + BURST) * NS_PER_S / UNITS_PER_S - 1;
+    ok(pause_of(ALICE) == 0 && work_share_due_ns(&share, ALICE, now_ns) > 0, "the pause lasts as long");
+    now_ns += 1;
+    is_int(work_share_due_ns(&share, ALICE, now_ns), 0, "and is then over");
+    work(ALICE, BURST);
+    is_int(pause_of(ALICE), 0, "the user has a new burst");
     work(ALICE, 1);
-    is_int(pause_of(ALICE), 1, "a user without pause between has no new burst");
+    is_int(pause_of(ALICE), 1 + BURST, "and then pauses again");
     now_ns += NS_PER_S / 2;
     work(BOB, 0);
-    work(ALICE, WORK_SHARE_BURST + 1);
-    is_int(pause_of(ALICE), 1, "after a long rest the burst is the same");
+    work(ALICE, BURST + 1);
+    is_int(pause_of(ALICE), 1 + BURST, "after a long rest the burst is the same");
 }
 
 static void test_rate(void) {
@@ -66,7 +71,7 @@ static void test_rate(void) {
             served += 3;
         }
     }
-    ok(served >= 2 * UNITS_PER_S - 3 && served <= 2 * UNITS_PER_S + WORK_SHARE_BURST + 3,
+    ok(served >= 2 * UNITS_PER_S - 3 && served <= 2 * UNITS_PER_S + BURST + 3,
        "a user that asks all the time has %d units a second (%u in 2 s)", UNITS_PER_S, served);
 }
 
@@ -74,22 +79,22 @@ static void test_debt(void) {
     begin();
     work(BOB, 0);
     work(ALICE, 100 * UNITS_PER_S);
-    is_int(pause_of(ALICE), LONGEST_PAUSE, "no pause is longer than this, whatever the work was");
+    is_int(pause_of(ALICE), LONGEST_DEBT + BURST, "no pause is longer than this, whatever the work was");
     work(ALICE, 5);
-    is_int(pause_of(ALICE), LONGEST_PAUSE, "nor with more work on top");
+    is_int(pause_of(ALICE), LONGEST_DEBT + BURST, "nor with more work on top");
 }
 
 /* Makes Alice pause as long as others ask. */
 static void keep_busy(void) {
-    work(ALICE, 10 * LONGEST_PAUSE);
+    work(ALICE, 10 * LONGEST_DEBT);
 }
 
 static void test_limit(void) {
     begin();
     share.units_per_s = 1000 * UNITS_PER_S;
     work(BOB, 0);
-    work(ALICE, WORK_SHARE_BURST + 1000);
-    is_int(pause_of(ALICE), 1, "with a thousand times the limit a pause is a thousandth");
+    work(ALICE, 1000 * BURST);
+    is_int(pause_of(ALICE), BURST, "with a thousand times the limit a pause is a thousandth");
 }
 
 static void test_others(void) {

@@ -291,7 +291,7 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
 
 enum { LAST_WORK_MAX = 128 /* units of work, see local/work-share.h */ };
 
-/* Takes the requests that the process had sent, as far as this is little work; for a user above its share,
+/* Takes the requests that the process had sent, as far as this is little work; for a user that pauses,
  * as much as in a turn for each process. Without its RELEASE a lease would linger. Other leases end at once.
  * Returns the work. */
 static unsigned take_last_requests(struct conn *conn, instant_ns now_ns) {
