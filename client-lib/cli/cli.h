@@ -83,6 +83,9 @@ void cli_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The path at which the library connects. */
 const char *cli_socket_path(const struct cli *cli);
 
+/* Reports that redlock_connect() has failed with this error, and errno. The exit status. */
+int cli_not_connected(const struct cli *cli, int error);
+
 /* 0 when connected; else the exit status, reported. */
 int cli_connect(const struct cli *cli, struct redlock **ret);
 

@@ -69,8 +69,15 @@ static void disconnect(struct hold *hold) {
     hold->lease = NULL;
 }
 
+static const char *reason_without_agent(const struct hold *hold, int error) {
+    if (error == REDLOCK_OK)
+        return redlock_error_text(hold->connection);
+    return error == REDLOCK_AGENT_AWAY || error == REDLOCK_NO_ANSWER ? "no agent answers"
+                                                                     : redlock_strerror(error);
+}
+
 /* Reports the first failure of several. 0: connected; STATUS_DENIED: waiting does not help; else no agent
- * answers. */
+ * serves this process. */
 static int connect_again(struct hold *hold) {
     static const struct redlock_callbacks callbacks = {
         .size = sizeof(callbacks),
@@ -83,10 +90,9 @@ static int connect_again(struct hold *hold) {
     int status = 0;
 
     stop_signals_let_in(&hold->signals, true);
-    if (!hold->away_reported ||
-        (redlock_connect(hold->cli->socket_path, &hold->connection) == REDLOCK_AGENT_AWAY &&
-         errno == EACCES))
-        status = cli_connect(hold->cli, &hold->connection);
+    int error = redlock_connect(hold->cli->socket_path, &hold->connection);
+    if (error != REDLOCK_OK && (!hold->away_reported || (error == REDLOCK_AGENT_AWAY && errno == EACCES)))
+        status = cli_not_connected(hold->cli, error);
     stop_signals_let_in(&hold->signals, false);
     if (status == STATUS_DENIED)
         return status;
@@ -94,7 +100,7 @@ static int connect_again(struct hold *hold) {
         cli_complain("%s: waiting for an agent", hold->options.name);
     hold->away_reported = !hold->connection;
     if (!hold->connection || redlock_fd(hold->connection) < 0) {
-        hold_set_status(hold, "waiting for %s: no agent answers", hold->options.name);
+        hold_set_status(hold, "waiting for %s: %s", hold->options.name, reason_without_agent(hold, error));
         disconnect(hold);
         return STATUS_NO_AGENT;
     }

@@ -44,12 +44,9 @@ const char *cli_socket_path(const struct cli *cli) {
     return path && *path ? path : REDLOCK_DEFAULT_SOCKET;
 }
 
-int cli_connect(const struct cli *cli, struct redlock **ret) {
-    int error = redlock_connect(cli->socket_path, ret);
-
-    if (error == REDLOCK_OK)
-        return STATUS_DONE;
+int cli_not_connected(const struct cli *cli, int error) {
     const char *path = cli_socket_path(cli);
+
     if (error == REDLOCK_AGENT_AWAY && (errno == EACCES || errno == EPERM)) {
         cli_complain("%s: permission denied: use the socket's group, or root (ls -l shows the permissions)",
                      path);
@@ -63,6 +60,12 @@ int cli_connect(const struct cli *cli, struct redlock **ret) {
                      : error == REDLOCK_QUOTA   ? ": the agent's connections, or this user's share of them"
                                                 : "");
     return cli_status_of(error);
+}
+
+int cli_connect(const struct cli *cli, struct redlock **ret) {
+    int error = redlock_connect(cli->socket_path, ret);
+
+    return error == REDLOCK_OK ? STATUS_DONE : cli_not_connected(cli, error);
 }
 
 /* The exit status; -1: unknown command. */

@@ -316,6 +316,19 @@ class Agent:
     def client(self, protocol=2, **options):
         return Client(self.socket_path, protocol, **options)
 
+    def last_client(self):
+        """Of an agent that has room for one more: the sessions of start() may not have ended yet."""
+        def session():
+            client = self.client()
+            try:
+                if client.call("PING") == "PONG":
+                    return client
+            except OSError:  # it was rejected, and closed after a second
+                pass
+            return client.close()
+
+        return wait_for(session, what="a session of an agent that has one left")
+
     def signal(self, number):
         self.process.send_signal(number)
 

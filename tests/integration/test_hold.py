@@ -292,6 +292,19 @@ def test_agent_away():
     victim.terminate()
 
 
+def test_agent_full():
+    full = lab.Agent(nodes, "max_sessions = 1")
+    client = full.last_client()
+    holder = Holder("crowded", at=full)
+    ok(holder.manager.until("a limit of the agent is reached")[0].startswith("STATUS=waiting"),
+       "the status says that the agent has none left")
+    client.close()
+    holder.ready()
+    ok(True, "and the command leads when there is one")
+    equal(holder.stop(), 0, "to its end")
+    full.terminate()
+
+
 def test_hooks():
     log = lab.path("hooks")
     victim = lab.Agent(nodes)
@@ -565,7 +578,7 @@ def test_linger_above_max_ttl():
 main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
      test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
      test_agent_restarted,
-     test_agent_away, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
+     test_agent_away, test_agent_full, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
      test_hooks_that_hang, test_signals_in_hooks, test_hook_until_the_end, test_signal_after_loss,
      test_without_reader, test_watchdog, test_settings, test_extended_after_all, test_reason_of_a_loss,
      test_linger_above_max_ttl)
