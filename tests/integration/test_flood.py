@@ -218,7 +218,7 @@ def test_input():
     user.call("PING")
     ok(lab.now() - begun >= 0.26, "empty requests take a unit each")
     user.send_raw(b"*2\r\n$4\r\nECHO\r\n$900000\r\n")
-    ok(seconds([b"x" * 4095] * 100) >= 0.16, "4 KiB take a unit in several parts, too")
+    ok(seconds([b"x" * 1023] * 100) >= 0.16, "a KiB takes a unit in several parts, too")
     user.close()
     user = nobody_at(work)
     user.send_raw(b"*2\r\n$4\r\nECHO\r\n$200\r\n")
