@@ -213,6 +213,23 @@ def test_passed_descriptors():
     kept.kill()
 
 
+def test_out_of_band():
+    """The kernel ends what is received before such a byte."""
+    agent = lab.Agent(nodes, lab.UNHURRIED)
+    client = agent.client()
+    equal(client.call("PING"), "PONG", "a client is served")
+    agent.stop()
+    client.send_raw(b"*1\r\n$4\r\nPI")
+    try:
+        client.socket.send(b"!", socket.MSG_OOB)
+    except OSError:
+        skip("a byte out of band", "this kernel has none on Unix sockets")
+    client.send_raw(b"NG\r\n")
+    agent.cont()
+    equal(client.reply(), "PONG", "with a byte out of band within a request, the rest is received, too")
+    agent.kill()
+
+
 def switches(agent):
     """The number of sleeps of the agent's threads."""
     total = 0
@@ -518,6 +535,6 @@ def test_no_memory_for_a_reply():
 
 main(test_half_closed, test_rejected, test_rejected_without_descriptors, test_descriptor_limit,
      test_malformed, test_unread_grant, test_unread_grant_at_the_next_process, test_busy_reader,
-     test_reading_side_closed, test_log_flood, test_passed_descriptors,
+     test_reading_side_closed, test_log_flood, test_passed_descriptors, test_out_of_band,
      test_page_that_cannot_be_passed, test_page_after_the_end, test_store_that_cannot_be_reached,
      test_no_memory_for_a_reply)

@@ -201,6 +201,12 @@ static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
     return n;
 }
 
+/* After a short part the socket is empty: the next byte makes a new edge. But a descriptor or a byte out of
+ * band within a request ends a part, too. */
+static bool may_have_more(const struct conn *conn) {
+    return conn->half_closed || conn->input_length > 0 || conn->skipping;
+}
+
 enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, instant_ns now_ns) {
     enum conn_input_outcome outcome = CONN_INPUT_OK;
 
@@ -221,11 +227,10 @@ enum conn_input_outcome conn_input_take(struct conn *conn, unsigned *work, insta
             return CONN_INPUT_END;
         if (n < 0) /* without memory in the kernel, say, the client lives, and may hold leases */
             return errno == ECONNRESET ? CONN_INPUT_ERROR : CONN_INPUT_NO_MEMORY;
-        if ((size_t) n < room && !conn->half_closed)
-            conn->readable = false; /* the next byte makes a new edge */
-        now_ns = clock_now_ns();    /* else the validity could count from before the request was sent */
+        now_ns = clock_now_ns(); /* else the validity could count from before the request was sent */
         unsigned before = *work;
         outcome = take_received(conn, (size_t) n, work, now_ns);
+        conn->readable = (size_t) n == room || may_have_more(conn);
         if (*work == before) /* a few bytes that end no request take a turn all the same */
             *work += WORK_SHARE_REQUEST;
         if (conn->table->scratch == conn->table->own_scratch)
