@@ -10,6 +10,23 @@
 #include "deadline-view.h"
 #include "fuzz.h"
 #include "lease.h"
+#include "observe.h"
+
+enum goal { GRANTED, FAILED, AT_RISK, EXTENDED, LOST, RESUMED, SEEN, LEADER, CHECKED };
+
+const char *const fuzz_goals[] = {
+    [GRANTED] = "a grant",
+    [FAILED] = "a request that fails",
+    [AT_RISK] = "a lease at risk",
+    [EXTENDED] = "an extension",
+    [LOST] = "a loss",
+    [RESUMED] = "a lease that another agent resumes",
+    [SEEN] = "an observed leader",
+    [LEADER] = "the reply to LEADER",
+    [CHECKED] = "the reply to CHECK",
+    NULL,
+};
+uint32_t fuzz_reached;
 
 enum { LEASES_MAX = 16, REPLIES_MAX = 32, STEPS_MAX = 500 };
 
@@ -24,6 +41,7 @@ static struct world {
     unsigned n_leases;
     struct client_reply replies[REPLIES_MAX];
     unsigned n_replies;
+    bool is_back; /* at another agent */
 } world;
 
 static struct held *held(const struct redlock_lease *lease) {
@@ -39,6 +57,7 @@ static void on_granted(struct redlock_lease *lease, void *userdata) {
     (void) userdata;
     must(!found->granted && !found->over);
     found->granted = true;
+    fuzz_reach(GRANTED);
 }
 
 static void on_failed(struct redlock_lease *lease, enum redlock_error error, const char *text,
@@ -48,16 +67,19 @@ static void on_failed(struct redlock_lease *lease, enum redlock_error error, con
     (void) userdata;
     must(!found->granted && !found->over && error < 0 && memchr(text, '\0', 4096));
     *found = world.leases[--world.n_leases];
+    fuzz_reach(FAILED);
 }
 
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
     (void) userdata;
     must(!held(lease)->over && left_ms >= 0 && reason);
+    fuzz_reach(AT_RISK);
 }
 
 static void on_extended(struct redlock_lease *lease, void *userdata) {
     (void) userdata;
     must(!held(lease)->over);
+    fuzz_reach(world.is_back ? RESUMED : EXTENDED);
 }
 
 static void on_lost(struct redlock_lease *lease, const char *reason, const char *text, void *userdata) {
@@ -66,12 +88,15 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     (void) userdata;
     must(!found->over && reason && text);
     found->over = true;
+    fuzz_reach(LOST);
 }
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
     (void) connection;
     (void) userdata;
     must(sighting->name && strlen(sighting->name) < 4096);
+    if (sighting->leadership == REDLOCK_LEADER_HELD)
+        fuzz_reach(SEEN);
     free(fuzz_copy(sighting->data, sighting->leadership == REDLOCK_LEADER_HELD ? sighting->data_length : 0));
 }
 
@@ -136,8 +161,11 @@ static void step_leader(struct fuzz_input *input) {
 static void break_off(int error) {
     if (!world.client.gone)
         client_disconnected(&world.client, error, "the connection broke", world.now_ns);
-    for (unsigned i = 0; i < world.n_replies; i++)
+    for (unsigned i = 0; i < world.n_replies; i++) {
         must(world.replies[i].done);
+        if (world.replies[i].integer > 0)
+            fuzz_reach(world.replies[i].leader ? LEADER : CHECKED);
+    }
     world.n_replies = 0;
 }
 
@@ -153,6 +181,20 @@ static void receive(const char *bytes, size_t length) {
     int error = client_received(&world.client, length, world.now_ns);
     if (error != REDLOCK_OK)
         break_off(error);
+}
+
+static void step_observe(struct fuzz_input *input) {
+    (void) input;
+    if (observe_add(&world.client, "a") == REDLOCK_OK)
+        observe_accepted(&world.client, "a");
+}
+
+/* The reply to HELLO. */
+static void step_greeting(struct fuzz_input *input) {
+    static const char greeting[] = "%2\r\n+proto\r\n:3\r\n+now\r\n:1000000000000\r\n";
+
+    (void) input;
+    receive(greeting, strlen(greeting));
 }
 
 static void step_line(struct fuzz_input *input) {
@@ -186,6 +228,7 @@ static void step_back(struct fuzz_input *input) {
     (void) input;
     if (world.client.gone && !world.client.over && client_wants_back(&world.client))
         client_back(&world.client, world.now_ns);
+    world.is_back = true;
 }
 
 static void begin(void) {
@@ -212,7 +255,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         {'l', step_leader},  {'>', step_line}, /* from the agent: a line, to its end */
         {'b', step_bytes},                     /* number of bytes, bytes */
         {'t', step_time},                      /* 2 bytes: ms */
-        {'x', step_break},   {'y', step_back},
+        {'x', step_break},   {'y', step_back},    {'h', step_greeting}, /* after 'y' */
+        {'o', step_observe},
     };
     struct fuzz_input input = {bytes, length};
 

@@ -8,6 +8,12 @@
 #include "config/config.h"
 #include "fuzz.h"
 
+enum goal { ACCEPTED, RULES, MISTAKES };
+
+const char *const fuzz_goals[] = {
+    [ACCEPTED] = "a configuration with nodes", [RULES] = "one with rules", [MISTAKES] = "mistakes", NULL};
+uint32_t fuzz_reached;
+
 enum { TEXT_BYTES_MAX = 16 * 1024 };
 
 /* libconfuse 3.3 leaks what it has read when it finds a syntax error. */
@@ -49,6 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
     must(r == 0 || messages[0] != '\0');
     if (config)
         check_config(config);
+    if (!config)
+        fuzz_reach(MISTAKES);
+    else if (config->n_nodes > 0)
+        fuzz_reach(config->n_rules > 0 ? RULES : ACCEPTED);
     config_free(config);
     return 0;
 }

@@ -12,6 +12,29 @@
 #include "io/node/server-info.h"
 #include "io/node/user-rights.h"
 
+/* After those of votes, which are numbered as their kinds are. */
+enum goal { BLESSED = VOTE_CUT, MARKED, OTHERS, DIFFERENCE, RIGHTS, POLLS, INFO, APPENDS };
+
+const char *const fuzz_goals[] = {
+    [VOTE_YES] = "a vote for the agent",
+    [VOTE_FREE] = "a free name",
+    [VOTE_FOREIGN] = "another's key",
+    [VOTE_REFUSED] = "a refusal",
+    [VOTE_REPAIRED] = "a key that was set again",
+    [VOTE_BEHIND] = "a token that is too small",
+    [VOTE_EPOCH] = "a changed epoch",
+    [BLESSED] = "the probe of a blessed node",
+    [MARKED] = "the probe of one with a mark",
+    [OTHERS] = "another fleet",
+    [DIFFERENCE] = "another configuration",
+    [RIGHTS] = "the rights of a user",
+    [POLLS] = "a user without them",
+    [INFO] = "INFO",
+    [APPENDS] = "the settings of a file",
+    NULL,
+};
+uint32_t fuzz_reached;
+
 enum { TEXTS_MAX = 4 };
 
 static struct fleet fleet;
@@ -33,6 +56,7 @@ static void read_votes(const redisReply *reply, uint32_t count) {
         for (uint32_t name = 0; name < count; name++) {
             struct vote vote = script_replies_vote(operations[i], reply, name);
             must(vote.kind != VOTE_CUT);
+            fuzz_reach(vote.kind);
             read_text(vote.text, vote.text_length);
         }
     }
@@ -51,7 +75,10 @@ static void read_info(const char *text) {
     (void) server_info_refusal(&before, &sure);
     (void) server_info_durable(&before);
     (void) server_info_of_file(&before);
+    if (before.run_id[0] != '\0')
+        fuzz_reach(INFO);
     user_rights_read(&rights, text);
+    fuzz_reach(rights.missing[0] != '\0' ? POLLS : rights.config ? RIGHTS : INFO);
     must(memchr(rights.missing, '\0', sizeof(rights.missing)));
 }
 
@@ -61,7 +88,8 @@ static void read_settings(const redisReply *reply) {
 
     for (; n < reply->elements && n < TEXTS_MAX && reply->element[n]->type == REDIS_REPLY_STRING; n++)
         texts[n] = reply->element[n]->str;
-    (void) server_info_appends(texts, n);
+    if (server_info_appends(texts, n))
+        fuzz_reach(APPENDS);
     (void) server_info_fsync_always(texts, n);
 }
 
@@ -79,12 +107,18 @@ static void read_probe(const redisReply *reply) {
     must(!probe.rested || probe.blessed);
     must((notes.epoch[0] != '\0') == probe.blessed); /* requests carry the epoch of a blessed node only */
     must(probe.max_ttl_ms <= TTL_MS_MAX);
+    if (probe.blessed || probe.marked)
+        fuzz_reach(probe.blessed ? BLESSED : MARKED);
+    if (notes.others[0] != '\0')
+        fuzz_reach(OTHERS);
+    if (notes.difference[0] != '\0')
+        fuzz_reach(DIFFERENCE);
 }
 
 static void read_reply(const redisReply *reply, uint32_t count) {
     read_votes(reply, count);
     read_probe(reply);
-    if (reply->type == REDIS_REPLY_STRING)
+    if (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS)
         read_info(reply->str);
     if (reply->type == REDIS_REPLY_ARRAY)
         read_settings(reply);

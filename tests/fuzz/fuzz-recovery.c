@@ -12,6 +12,19 @@
 #include "local/recovery/recovery.h"
 #include "local/recovery/restore.h"
 
+enum goal { REJECTED, UNANSWERED, CONTINUED, LEFT_OUT, FOUND, OVER };
+
+const char *const fuzz_goals[] = {
+    [REJECTED] = "a ledger that is rejected",
+    [UNANSWERED] = "a session with unanswered requests",
+    [CONTINUED] = "leases that are continued",
+    [LEFT_OUT] = "leases that are left out",
+    [FOUND] = "a lease that the nodes have",
+    [OVER] = "one that they don't have",
+    NULL,
+};
+uint32_t fuzz_reached;
+
 enum { CLIENTS = 4, ENTRIES = 32, REQUESTS_MAX_HERE = 4096, CHANGES_MAX = 64, RELEASES_MAX = 256 };
 
 static const struct ledger_size size = {.sessions = CLIENTS, .entries = ENTRIES};
@@ -81,6 +94,13 @@ static void report(uint64_t request, enum report_kind kind) {
     registry_report(&harness.front.registry, &report, harness.now_ns);
 }
 
+/* Received, and not answered before the process ends. */
+static void receive(unsigned session, const char *line) {
+    (void) ledger_receive(&ledger, session, 0);
+    memcpy(ledger.header->scratch, line, strlen(line));
+    ledger_received(&ledger, session, 0, strlen(line), harness.now_ns);
+}
+
 static void ask_and_grant(unsigned session, const char *line) {
     ask(session, line);
     report(asked[n_asked - 1], REPORT_GRANTED);
@@ -99,6 +119,8 @@ static void make_original(void) {
     ask(2, "OBSERVE a");
     for (unsigned i = 0; i < 3; i++)
         ledger_sent(&ledger, i, &state);
+    receive(0, "RELEASE 1\r\n");
+    receive(2, "ACQUIRE e TTL 5000\r\nPI");
     ask(3, "ACQUIRE b WAIT 60000 ASYNC");
     ask_and_grant(3, "ACQUIRE d TTL 5000");
 }
@@ -121,6 +143,23 @@ static bool process_dead(void *userdata, pid_t pid) {
     return pid % 2 == 0;
 }
 
+/* As the process reads them that takes over. */
+static void read_sessions(const struct ledger_reader *reader) {
+    struct ledger_reader_session_view view;
+
+    for (uint32_t slot = 0; slot < CLIENTS; slot++) {
+        if (!ledger_reader_session(reader, slot, &view) || !view.whole)
+            continue;
+        must((view.id & LEDGER_SLOT_MASK) == slot && memchr(view.name, '\0', sizeof(view.name)));
+        must(view.state.protocol == 2 || view.state.protocol == 3);
+        for (size_t i = 0; i < sizeof(view.unanswered) / sizeof(view.unanswered[0]); i++) {
+            free(fuzz_copy(view.unanswered[i].bytes, view.unanswered[i].length));
+            if (view.unanswered[i].length > 0)
+                fuzz_reach(UNANSWERED);
+        }
+    }
+}
+
 static void check_restored(void) {
     const struct request *request;
     uint32_t slot = 0;
@@ -139,10 +178,10 @@ static void answer(void) {
 static void answer_resumes(struct fuzz_input *input) {
     for (unsigned i = 0; i < n_asked; i++) {
         unsigned verdict = fuzz_below(input, 4);
-        if (verdict == 1)
-            report(asked[i], REPORT_GRANTED);
-        else if (verdict == 2)
-            report(asked[i], REPORT_FAILED);
+        if (verdict != 1 && verdict != 2)
+            continue;
+        fuzz_reach(verdict == 1 ? FOUND : OVER);
+        report(asked[i], verdict == 1 ? REPORT_GRANTED : REPORT_FAILED);
     }
 }
 
@@ -182,10 +221,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
         (void) munmap(memory, whole);
     memory = fresh_memory();
     begin_process(memory);
-    if (!ledger_reader_init(&past.reader, changed, whole))
+    if (!ledger_reader_init(&past.reader, changed, whole)) {
+        fuzz_reach(REJECTED);
         return 0;
+    }
+    read_sessions(&past.reader);
     memset(order, 0, sizeof(order));
-    (void) recovery_run(&harness.front, &past, harness.now_ns);
+    const struct recovery_result result = recovery_run(&harness.front, &past, harness.now_ns);
+    if (result.held > 0)
+        fuzz_reach(CONTINUED);
+    if (result.left_out > 0)
+        fuzz_reach(LEFT_OUT);
     for (unsigned i = 0; i < 3; i++)
         recovery_end_left_out(&harness.sessions[i]);
     restore_start(&harness.front.registry, harness.now_ns);

@@ -8,6 +8,11 @@
 #include "local/argument.h"
 #include "resp.h"
 
+enum goal { REQUEST, VALUE };
+
+const char *const fuzz_goals[] = {[REQUEST] = "a request", [VALUE] = "a value", NULL};
+uint32_t fuzz_reached;
+
 enum { TOKENS_MAX = 32, BULK_BYTES_MAX = 4096, WRITTEN_BYTES_MAX = TOKENS_MAX * (BULK_BYTES_MAX + 32) };
 
 typedef long parser(const char *buffer, size_t length, const struct resp_limits *limits,
@@ -126,8 +131,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
 
     long whole = parse(text, input.length, &limits, tokens, &n);
     must(whole >= RESP_TOO_LARGE && whole <= (long) input.length);
-    if (whole > 0)
+    if (whole > 0) {
+        fuzz_reach(parse == resp_parse ? VALUE : REQUEST);
         check_inside(text, (size_t) whole, n);
+    }
     check_cut(parse, text, cut, &limits, whole);
     if (whole > 0 && parse == resp_parse)
         check_written(n, &limits);

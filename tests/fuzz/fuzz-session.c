@@ -9,6 +9,17 @@
 #include "local/command.h"
 #include "local/reply.h"
 
+enum goal { GRANTED, FAILED, EXTENDED, LOST, RELEASED, RESUMED, QUERIED, OBSERVED, LISTED };
+
+const char *const fuzz_goals[] = {
+    [GRANTED] = "a grant",           [FAILED] = "a failure",
+    [EXTENDED] = "an extension",     [LOST] = "a loss",
+    [RELEASED] = "a release",        [RESUMED] = "a lease that is resumed",
+    [QUERIED] = "an answered query", [OBSERVED] = "an observed name",
+    [LISTED] = "a listing",          NULL,
+};
+uint32_t fuzz_reached;
+
 enum { CLIENTS = 4, INPUT_BYTES_MAX = 16 * 1024, REQUESTS_LIMIT = 24, COMMANDS_MAX = 256, STEPS_MAX = 2000 };
 
 /* A request at the keeper. */
@@ -82,6 +93,11 @@ static void over(struct at_keeper *request) {
 
 static void report_request(struct at_keeper *at, enum report_kind kind, struct fuzz_input *input) {
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
+    static const enum goal goals[] = {[REPORT_GRANTED] = GRANTED,
+                                      [REPORT_FAILED] = FAILED,
+                                      [REPORT_EXTENDED] = EXTENDED,
+                                      [REPORT_LOST] = LOST,
+                                      [REPORT_RELEASED] = RELEASED};
     struct report report = {.kind = kind,
                             .request = at->request,
                             .reason = (enum reason) fuzz_below(input, REASON_UNREAD),
@@ -92,6 +108,8 @@ static void report_request(struct at_keeper *at, enum report_kind kind, struct f
                             .text = "why",
                             .text_length = 3};
 
+    if (kind != REPORT_CONTENDED && kind != REPORT_AT_RISK)
+        fuzz_reach(at->resume && kind == REPORT_GRANTED ? RESUMED : goals[kind]);
     if (kind == REPORT_GRANTED) {
         report.text = secret;
         report.text_length = SECRET_BYTES;
@@ -155,6 +173,7 @@ static void answer_query(struct fuzz_input *input) {
     report.text_length = (uint16_t) fuzz_take(input, fuzz_byte(input), &value);
     char *text = fuzz_copy(value, report.text_length);
     report.text = report.text_length > 0 ? text : NULL;
+    fuzz_reach(query.origin == REPORT_ORIGIN_OBSERVE ? OBSERVED : QUERIED);
     if (query.origin == REPORT_ORIGIN_OBSERVE) {
         observe_report(&harness.front, &report, harness.now_ns);
     } else {
@@ -189,8 +208,10 @@ static void step_counted(struct fuzz_input *input) {
     (void) input;
     if (world.surveyed)
         listing_counted(&harness.front);
-    while (listing_due_ns(&harness.front, harness.now_ns) <= harness.now_ns)
+    while (listing_due_ns(&harness.front, harness.now_ns) <= harness.now_ns) {
+        fuzz_reach(LISTED);
         listing_turn(&harness.front, harness.now_ns);
+    }
     world.surveyed = false;
 }
 

@@ -9,6 +9,15 @@
 #include "local/resume-token.h"
 #include "resp.h"
 
+enum goal { RESUME_TOKEN, TAIL, VALUE, EPOCH, JSON };
+
+const char *const fuzz_goals[] = {
+    [RESUME_TOKEN] = "a resume token", [TAIL] = "the end of a lock value",
+    [VALUE] = "a lock value",          [EPOCH] = "an epoch",
+    [JSON] = "a value of RESP",        NULL,
+};
+uint32_t fuzz_reached;
+
 static void read_resume_token(const char *text, size_t length) {
     struct resume_token token, again;
     char written[RESUME_TOKEN_BYTES_MAX];
@@ -17,6 +26,7 @@ static void read_resume_token(const char *text, size_t length) {
     memset(&again, 0, sizeof(again));
     if (!resume_token_read(text, length, &token))
         return;
+    fuzz_reach(RESUME_TOKEN);
     must(token.data_length <= DATA_BYTES_MAX);
     size_t written_length = resume_token_write(&token, written);
     must(written_length <= sizeof(written));
@@ -41,11 +51,13 @@ static void read_lock_value(const char *text, size_t length) {
         must((unsigned char) printed[i] >= ' ' && printed[i] != 127);
     must(lock_value_is_same_lease(text, length, text, length) || length < LOCK_VALUE_HEX_BYTES);
     if (lock_value_read_tail(text, length, &tail)) {
+        fuzz_reach(TAIL);
         check_inside(text, length, tail.user, tail.user_length);
         check_inside(text, length, tail.data, tail.data_length);
     }
     if (!lock_value_read(text, length, &value))
         return;
+    fuzz_reach(VALUE);
     must(lock_value_is_agents(text, length));
     check_inside(text, length, value.host, value.host_length);
     check_inside(text, length, value.holder, value.holder_length);
@@ -58,6 +70,7 @@ static void read_epoch(const char *string) {
 
     if (strlen(string) >= EPOCH_BYTES_MAX || !epoch_read(string, &epoch))
         return;
+    fuzz_reach(EPOCH);
     const struct amendment same = {.max_ttl_ms = epoch.max_ttl_ms, .proposed_ms = epoch.proposed_ms};
     epoch_amend(&epoch, &same, epoch.fleet, text);
     must(epoch_read(text, &again));
@@ -74,8 +87,10 @@ static void write_json(const char *text, size_t length) {
 
     must(out);
     json_string(out, text, length);
-    if (resp_parse(text, length, &limits, tokens, &n_tokens) > 0)
+    if (resp_parse(text, length, &limits, tokens, &n_tokens) > 0) {
+        fuzz_reach(JSON);
         must(json_value(out, tokens) == n_tokens);
+    }
     (void) fclose(out);
     for (size_t i = 0; i < length;) {
         size_t sequence = utf8_sequence(text + i, length - i);

@@ -21,6 +21,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
         }                                                                                          \
     } while (0)
 
+/* What the corpus must reach: a corpus of a former format would reach nothing, and the fuzzer begin at
+ * nothing. Each target defines the names, with NULL at the end, and the set of those that inputs have
+ * reached. */
+extern const char *const fuzz_goals[];
+extern uint32_t fuzz_reached;
+
+static inline void fuzz_reach(unsigned goal) {
+    fuzz_reached |= UINT32_C(1) << goal;
+}
+
 /* The input, taken from its front. An input that has ended gives zeros. */
 struct fuzz_input {
     const uint8_t *bytes;

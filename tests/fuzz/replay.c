@@ -10,6 +10,8 @@
 
 enum { FILE_BYTES_MAX = 64 * 1024, CUTS_MAX = 64, CHANGES = 64 };
 
+static uint32_t reached; /* goals, by the files as they are */
+
 static size_t read_file(int directory, const char *name, uint8_t bytes[FILE_BYTES_MAX]) {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, bytes, FILE_BYTES_MAX);
@@ -40,7 +42,9 @@ static void run_file(int directory, const char *name) {
     static uint8_t bytes[FILE_BYTES_MAX];
     size_t length = read_file(directory, name, bytes);
 
+    fuzz_reached = 0;
     (void) LLVMFuzzerTestOneInput(bytes, length);
+    reached |= fuzz_reached;
     for (size_t cut = 0; cut < length; cut += 1 + length / CUTS_MAX)
         (void) LLVMFuzzerTestOneInput(bytes, cut);
     for (uint32_t seed = 0; seed < CHANGES; seed++)
@@ -60,5 +64,7 @@ int main(int argc, char **argv) {
             run_file(dirfd(directory), entry->d_name);
     (void) closedir(directory);
     must(tap.checks > 0);
+    for (unsigned goal = 0; fuzz_goals[goal]; goal++)
+        ok(reached & UINT32_C(1) << goal, "the corpus reaches %s", fuzz_goals[goal]);
     return done_testing();
 }
