@@ -16,10 +16,10 @@ enum goal { GRANTED, FAILED, AT_RISK, EXTENDED, LOST, RESUMED, SEEN, LEADER, CHE
 
 const char *const fuzz_goals[] = {
     [GRANTED] = "a grant",
-    [FAILED] = "a request that fails",
-    [AT_RISK] = "a lease at risk",
+    [FAILED] = "a push of a failure",
+    [AT_RISK] = "a push of a risk",
     [EXTENDED] = "an extension",
-    [LOST] = "a loss",
+    [LOST] = "a push of a loss",
     [RESUMED] = "a lease that another agent resumes",
     [SEEN] = "an observed leader",
     [LEADER] = "the reply to LEADER",
@@ -67,13 +67,15 @@ static void on_failed(struct redlock_lease *lease, enum redlock_error error, con
     (void) userdata;
     must(!found->granted && !found->over && error < 0 && memchr(text, '\0', 4096));
     *found = world.leases[--world.n_leases];
-    fuzz_reach(FAILED);
+    if (error == REDLOCK_TIMED_OUT)
+        fuzz_reach(FAILED);
 }
 
 static void on_at_risk(struct redlock_lease *lease, int64_t left_ms, const char *reason, void *userdata) {
     (void) userdata;
     must(!held(lease)->over && left_ms >= 0 && reason);
-    fuzz_reach(AT_RISK);
+    if (strcmp(reason, "no-quorum") == 0)
+        fuzz_reach(AT_RISK);
 }
 
 static void on_extended(struct redlock_lease *lease, void *userdata) {
@@ -88,7 +90,8 @@ static void on_lost(struct redlock_lease *lease, const char *reason, const char 
     (void) userdata;
     must(!found->over && reason && text);
     found->over = true;
-    fuzz_reach(LOST);
+    if (strcmp(reason, "max-hold") == 0)
+        fuzz_reach(LOST);
 }
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
@@ -226,8 +229,9 @@ static void step_break(struct fuzz_input *input) {
 
 static void step_back(struct fuzz_input *input) {
     (void) input;
-    if (world.client.gone && !world.client.over && client_wants_back(&world.client))
-        client_back(&world.client, world.now_ns);
+    if (!world.client.gone || world.client.over || !client_wants_back(&world.client))
+        return;
+    client_back(&world.client, world.now_ns);
     world.is_back = true;
 }
 

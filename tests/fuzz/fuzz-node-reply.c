@@ -78,7 +78,10 @@ static void read_info(const char *text) {
     if (before.run_id[0] != '\0')
         fuzz_reach(INFO);
     user_rights_read(&rights, text);
-    fuzz_reach(rights.missing[0] != '\0' ? POLLS : rights.config ? RIGHTS : INFO);
+    if (rights.missing[0] != '\0')
+        fuzz_reach(POLLS);
+    if (rights.config)
+        fuzz_reach(RIGHTS);
     must(memchr(rights.missing, '\0', sizeof(rights.missing)));
 }
 

@@ -6,17 +6,25 @@
 
 #include "fuzz.h"
 #include "local-harness.h"
+#include "local/argument.h"
 #include "local/command.h"
 #include "local/reply.h"
 
-enum goal { GRANTED, FAILED, EXTENDED, LOST, RELEASED, RESUMED, QUERIED, OBSERVED, LISTED };
+enum goal { GRANTED, FAILED, EXTENDED, LOST, RELEASED, RESUMED, CHECKED, BEATEN, QUERIED, OBSERVED, LISTED };
 
 const char *const fuzz_goals[] = {
-    [GRANTED] = "a grant",           [FAILED] = "a failure",
-    [EXTENDED] = "an extension",     [LOST] = "a loss",
-    [RELEASED] = "a release",        [RESUMED] = "a lease that is resumed",
-    [QUERIED] = "an answered query", [OBSERVED] = "an observed name",
-    [LISTED] = "a listing",          NULL,
+    [GRANTED] = "a grant",
+    [FAILED] = "a failure",
+    [EXTENDED] = "an extension",
+    [LOST] = "a loss",
+    [RELEASED] = "a release",
+    [RESUMED] = "a lease that is resumed",
+    [CHECKED] = "a lease that CHECK finds",
+    [BEATEN] = "a heartbeat",
+    [QUERIED] = "an answered query",
+    [OBSERVED] = "an observed name",
+    [LISTED] = "a listing",
+    NULL,
 };
 uint32_t fuzz_reached;
 
@@ -91,13 +99,32 @@ static void over(struct at_keeper *request) {
     *request = world.requests[--world.n_requests];
 }
 
+static bool is_held(uint64_t id) {
+    const struct request *request = registry_find(&harness.front.registry, id);
+
+    return request && request->state == REQUEST_HELD;
+}
+
+static void pass_on(const struct report *report, bool resumes) {
+    bool was_held = is_held(report->request), awaited = false;
+
+    for (unsigned i = 0; i < CLIENTS; i++)
+        awaited |= harness.sessions[i].state == SESSION_RELEASING;
+    registry_report(&harness.front.registry, report, harness.now_ns);
+    if (report->kind == REPORT_GRANTED && is_held(report->request))
+        fuzz_reach(resumes ? RESUMED : GRANTED);
+    if (report->kind == REPORT_FAILED && !was_held)
+        fuzz_reach(FAILED);
+    if (report->kind == REPORT_EXTENDED && was_held)
+        fuzz_reach(EXTENDED);
+    if (report->kind == REPORT_LOST && was_held)
+        fuzz_reach(LOST);
+    if (report->kind == REPORT_RELEASED && awaited)
+        fuzz_reach(RELEASED);
+}
+
 static void report_request(struct at_keeper *at, enum report_kind kind, struct fuzz_input *input) {
     static const char secret[SECRET_BYTES] = "abcdefghijklmnopqrst";
-    static const enum goal goals[] = {[REPORT_GRANTED] = GRANTED,
-                                      [REPORT_FAILED] = FAILED,
-                                      [REPORT_EXTENDED] = EXTENDED,
-                                      [REPORT_LOST] = LOST,
-                                      [REPORT_RELEASED] = RELEASED};
     struct report report = {.kind = kind,
                             .request = at->request,
                             .reason = (enum reason) fuzz_below(input, REASON_UNREAD),
@@ -107,9 +134,8 @@ static void report_request(struct at_keeper *at, enum report_kind kind, struct f
                             .token = ++world.token,
                             .text = "why",
                             .text_length = 3};
+    bool resumes = at->resume;
 
-    if (kind != REPORT_CONTENDED && kind != REPORT_AT_RISK)
-        fuzz_reach(at->resume && kind == REPORT_GRANTED ? RESUMED : goals[kind]);
     if (kind == REPORT_GRANTED) {
         report.text = secret;
         report.text_length = SECRET_BYTES;
@@ -125,7 +151,7 @@ static void report_request(struct at_keeper *at, enum report_kind kind, struct f
     }
     if (kind == REPORT_RELEASED || ((kind == REPORT_FAILED || kind == REPORT_LOST) && !at->releasing))
         over(at);
-    registry_report(&harness.front.registry, &report, harness.now_ns);
+    pass_on(&report, resumes);
 }
 
 /* A report that a keeper could make. */
@@ -265,6 +291,19 @@ static void close_client(unsigned i, bool expel) {
     client->skipping = client->closed = false;
 }
 
+static void run_command(unsigned i, const struct resp_token *tokens, size_t n_tokens) {
+    size_t before = harness.output_length[i];
+
+    (void) command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns);
+    const char *reply = harness.output[i] + before;
+    if (harness.output_length[i] == before || reply[0] != ':' || reply[1] <= '0')
+        return;
+    if (argument_is(&tokens[0], "CHECK"))
+        fuzz_reach(CHECKED);
+    else if (argument_is(&tokens[0], "BEAT"))
+        fuzz_reach(BEATEN);
+}
+
 /* Returns the bytes taken; 0: more are needed; negative: the client breaks the protocol. */
 static long take_request(unsigned i, const char *bytes, size_t length) {
     static const struct resp_limits limits = {
@@ -285,7 +324,7 @@ static long take_request(unsigned i, const char *bytes, size_t length) {
         n = resp_skip(&client->skip, bytes, length, &done);
         client->skipping = !done;
     } else if (n > 0 && n_tokens > 0) {
-        (void) command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns);
+        run_command(i, tokens, n_tokens);
     }
     must(n <= (long) length);
     return n;

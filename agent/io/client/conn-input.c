@@ -201,8 +201,9 @@ static ssize_t receive(struct conn *conn, size_t room, instant_ns now_ns) {
     return n;
 }
 
-/* After a short part the socket is empty: the next byte makes a new edge. But a descriptor or a byte out of
- * band within a request ends a part, too. */
+/* A short part leaves the socket empty, and the next byte makes a new edge; unless the part was ended by a
+ * descriptor or a byte out of band. That is seen within a request. Between two, such a client waits for its
+ * next byte, and other clients need no further system call. */
 static bool may_have_more(const struct conn *conn) {
     return conn->half_closed || conn->input_length > 0 || conn->skipping;
 }
