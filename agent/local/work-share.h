@@ -27,8 +27,8 @@ enum {
     WORK_SHARE_LEASE = 3, /* a request that the keeper and the nodes work on */
     /* For each WORK_SHARE_EXTENSIONS extensions a minute that its user's leases need (quota_extensions()),
      * ACQUIRE takes one unit more, up to WORK_SHARE_LEASE_MAX in all. */
-    WORK_SHARE_EXTENSIONS = 256,
-    WORK_SHARE_LEASE_MAX = 32,
+    WORK_SHARE_EXTENSIONS = 128,
+    WORK_SHARE_LEASE_MAX = 64,
     WORK_SHARE_LISTING = 8,  /* a request that reads tables, and again each turn of a listing (listing.c) */
     WORK_SHARE_LEASES = 32,  /* a listing of leases, beside its turns */
     WORK_SHARE_OBSERVE = 16, /* the nodes are asked, again and again */

@@ -204,7 +204,7 @@ static void test_units_of_many_leases(void) {
     static const struct {
         uint64_t extensions;
         unsigned units;
-    } cases[] = {{255, 3}, {256, 4}, {29 * 256 - 1, 31}, {29 * 256, 32}, {UINT64_C(1) << 40, 32}};
+    } cases[] = {{127, 3}, {128, 4}, {61 * 128 - 1, 63}, {61 * 128, 64}, {UINT64_C(1) << 40, 64}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         begin(512);
