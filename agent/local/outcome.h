@@ -8,7 +8,8 @@
 /* The registry's sink. */
 void outcome_deliver(struct request *request, const struct request_outcome *outcome, instant_ns now_ns);
 
-/* Counts the work for a request whose client is about to withdraw it, or to end its session. */
+/* Call before RELEASE of the request, or the end of its session, takes effect: a RESUME that is under way
+ * counts as one that fails. */
 void outcome_note_withdrawn(const struct request *request, instant_ns now_ns);
 
 /* Pushes `lost`, if the client takes pushes. */
