@@ -20,7 +20,7 @@
 
 struct entry {
     const char *name;
-    uint8_t work;          /* units of work-share.h */
+    uint16_t work;         /* units of work-share.h */
     uint8_t arguments_min; /* without the name */
     uint8_t arguments_max; /* without the options */
     void (*handle)(const struct call *call);

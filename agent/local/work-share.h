@@ -33,7 +33,7 @@ enum {
     WORK_SHARE_LEASES = 32,  /* a listing of leases, beside its turns */
     WORK_SHARE_OBSERVE = 16, /* the nodes are asked, again and again */
     WORK_SHARE_QUERY = 32,   /* a request that the nodes answer for this client alone */
-    WORK_SHARE_COMMANDS = 128, /* the list of commands: a client needs it once */
+    WORK_SHARE_COMMANDS = 512, /* the list of commands: a client needs it once */
     WORK_SHARE_IN_VAIN = 13,   /* a RESUME that fails or ends later: beside WORK_SHARE_LEASE */
     WORK_SHARE_CONNECTION = 16,
     WORK_SHARE_RECEIVED_BYTES = 1024, /* for a unit */

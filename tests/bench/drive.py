@@ -66,7 +66,7 @@ class Settings:
     flood_ttl_ms = 2000
     flood_ms = 4000
     beside_kinds = len(neighbour.KINDS)
-    beside_rounds = 5
+    beside_rounds = 10
     beside_ttl_ms = 2000
     beside_ms = 1000
     peer_kinds = 6

@@ -104,11 +104,29 @@ def end_process(process):
     process.wait()
 
 
+def state(stat_path):
+    """The letter of proc(5)."""
+    with open(stat_path) as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def wait_stopped(process):
+    """Until none of its threads runs: the kernel stops them after SIGSTOP has been sent."""
+    tasks = "/proc/%d/task" % process.pid
+
+    def stopped():
+        try:
+            return all(state("%s/%s/stat" % (tasks, task)) in "TZ" for task in os.listdir(tasks))
+        except OSError:  # a thread that ends meanwhile, or the process has ended
+            return process.poll() is not None
+
+    wait_for(stopped, what="the stop of a process")
+
+
 def alive(pid):
     """Whether a process lives, which may be another's child; a zombie does not."""
     try:
-        with open("/proc/%d/stat" % pid) as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return state("/proc/%d/stat" % pid) != "Z"
     except OSError:
         return False
 
@@ -164,6 +182,7 @@ class Node:
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
+        wait_stopped(self.process)
 
     def cont(self):
         self.process.send_signal(signal.SIGCONT)
@@ -335,6 +354,7 @@ class Agent:
     def stop(self):
         """Stops the agent until cont()."""
         self.signal(signal.SIGSTOP)
+        wait_stopped(self.process)
 
     def cont(self):
         self.signal(signal.SIGCONT)

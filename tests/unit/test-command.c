@@ -187,7 +187,7 @@ static void test_units_of_work(void) {
         {"ACQUIRE job", 3},   {"RESUME job secret", 3},
         {"LEADER job", 32},   {"OBSERVE job", 16},
         {"HISTORY job", 8},   {"UNOBSERVE job", 8},
-        {"COMMAND", 128},     {"LEASES", 32},
+        {"COMMAND", 512},     {"LEASES", 32},
         {"STATUS", 8},        {"NODES", 8},
         {"METRICS", 8},       {"INFO", 8},
     };
