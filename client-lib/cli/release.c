@@ -58,18 +58,21 @@ static int report_lingering(const struct release *release) {
     return STATUS_NO_QUORUM;
 }
 
-/* Whether the process belongs to `redlock acquire`, and its name. */
-static bool is_holder(pid_t pid, char name[NAME_BYTES]) {
+/* The name of the process. 0 or a negative errno. */
+static int read_name(pid_t pid, char name[NAME_BYTES]) {
     char path[NAME_BYTES];
+    int error = 0;
 
-    (void) snprintf(name, NAME_BYTES, "?");
     (void) snprintf(path, sizeof(path), "/proc/%ld/comm", (long) pid);
     FILE *file = fopen(path, "re");
-    if (file && fgets(name, NAME_BYTES, file))
+    if (!file)
+        return -errno;
+    if (fgets(name, NAME_BYTES, file))
         name[strcspn(name, "\n")] = '\0';
-    if (file)
-        (void) fclose(file);
-    return strcmp(name, CLI_HOLDER_NAME) == 0;
+    else
+        error = ferror(file) ? -errno : -ESRCH;
+    (void) fclose(file);
+    return error;
 }
 
 /* The parent, to be signalled instead of a guard, which takes no signals; 0: unknown. */
@@ -142,7 +145,10 @@ static int end_holder(struct release *release) {
 
     if (fd.fd < 0)
         return report_failure(release, errno);
-    if (!is_holder(release->pid, name)) {
+    int r = read_name(release->pid, name);
+    if (r < 0)
+        return report_failure(release, poll(&fd, 1, 0) > 0 ? ESRCH : -r);
+    if (strcmp(name, CLI_HOLDER_NAME) != 0) {
         complain_of_holder(release->pid, name);
         return STATUS_USAGE;
     }

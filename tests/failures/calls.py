@@ -12,12 +12,13 @@ import lab  # noqa: E402
 
 LIBRARY = os.path.join(lab.BUILD, "tests", "failures", "libfailing-calls.so")
 SHORT = 100000  # half of the bytes, or of the requests
+FEWER = 100001  # half of the messages
 
 MEMORY = ["ENOMEM"]
 DESCRIPTOR = ["EMFILE", "ENFILE", "ENOMEM"]
 FILE = ["EMFILE", "ENFILE", "ENOENT", "EACCES"]
-SENT = ["EINTR", "EAGAIN", "ENOMEM", "ENOBUFS", "EPIPE", "ECONNRESET", "SHORT"]
-RECEIVED = ["EINTR", "EAGAIN", "ENOMEM", "ECONNRESET", "SHORT"]
+SENT = ["EINTR", "EAGAIN", "ENOMEM", "ENOBUFS", "EPIPE", "ECONNRESET", "EHOSTUNREACH", "SHORT"]
+RECEIVED = ["EINTR", "EAGAIN", "ENOMEM", "ECONNRESET", "ETIMEDOUT", "EHOSTUNREACH", "SHORT"]
 ERRORS = {
     "malloc": MEMORY, "calloc": MEMORY, "realloc": MEMORY, "reallocarray": MEMORY, "posix_memalign": MEMORY,
     "mmap": ["ENOMEM", "EAGAIN"], "ftruncate": ["EINTR", "ENOSPC"],
@@ -28,9 +29,9 @@ ERRORS = {
     "listen": ["EADDRINUSE"],
     "accept4": ["EAGAIN", "EINTR", "ECONNABORTED", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM",
                 "EPERM", "EPROTO"],
-    "connect": ["EAGAIN", "EINTR", "ECONNREFUSED", "ENOENT", "EACCES"],
-    "getsockname": ["ENOBUFS"], "getsockopt": ["ENOBUFS"], "setsockopt": ["ENOMEM", "ENOBUFS"],
-    "send": SENT, "sendto": SENT, "sendmsg": SENT + ["ETOOMANYREFS"], "sendmmsg": SENT + ["ETOOMANYREFS"],
+    "connect": ["EAGAIN", "EINTR", "ECONNREFUSED", "ENOENT", "EACCES", "ETIMEDOUT", "EHOSTUNREACH"],
+    "getsockname": ["ENOBUFS"], "getsockopt": ["ENOBUFS", "ENOPROTOOPT"], "setsockopt": ["ENOMEM", "ENOBUFS"],
+    "send": SENT, "sendto": SENT, "sendmsg": SENT + ["ETOOMANYREFS"], "sendmmsg": SENT + ["ETOOMANYREFS", "FEWER"],
     "write": SENT + ["EIO", "ENOSPC"], "writev": SENT,
     "recv": RECEIVED, "recvmsg": RECEIVED, "recvmmsg": RECEIVED, "read": RECEIVED + ["EIO"],
     "pread": ["EINTR", "EIO"],
@@ -40,17 +41,21 @@ ERRORS = {
     "getrandom": ["EINTR", "ENOSYS"], "pthread_create": ["EAGAIN"], "fork": ["EAGAIN", "ENOMEM"],
     "execvp": ["ENOENT", "EACCES", "ENOMEM", "E2BIG"], "prctl": ["EPERM"], "getaddrinfo": ["EAGAIN"],
     "io_setup": ["EAGAIN", "ENOSYS"], "io_submit": ["EAGAIN", "ENOSYS", "SHORT"], "io_getevents": ["EINTR"],
-    "pidfd_open": DESCRIPTOR + ["ENOSYS", "ESRCH"],
+    # A write of io_submit(2): the outcome of one of them.
+    "io_write": ["EAGAIN", "EPIPE", "SHORT"],
+    "pidfd_open": DESCRIPTOR + ["ENOSYS", "ESRCH", "EPERM"], "pidfd_send_signal": ["ENOSYS", "ESRCH", "EPERM"],
+    "opendir": FILE + ["ENOMEM"], "mkdir": ["EACCES", "ENOSPC"], "unlink": ["EACCES"], "flock": ["EINTR", "ENOLCK"],
 }
 # What a program meets that has no memory or no descriptor left for as long as the scenario takes.
 LASTING = {"ENOMEM", "EMFILE"}
 TAKING = {"malloc", "calloc", "realloc", "reallocarray", "mmap", "eventfd", "memfd_create", "epoll_create1",
           "epoll_ctl", "timerfd_create", "signalfd", "socket", "socketpair", "accept4", "open", "openat",
-          "fopen", "pipe2", "fork", "pidfd_open"}
+          "fopen", "opendir", "pipe2", "fork", "pidfd_open"}
 
-HEADER = struct.Struct("=6I16s1992s")
+HEADER = struct.Struct("=6I16s1988sI")
 ROOM = 64  # for functions
-SIZE = HEADER.size + ROOM * (8 + 16)
+NAME_BYTES = 24
+SIZE = HEADER.size + ROOM * (8 + NAME_BYTES)
 
 
 # What the kernel or a policy refuses from the start on, or never.
@@ -58,26 +63,29 @@ FIRST = {("getrandom", "ENOSYS")}
 
 
 def error_number(error):
-    return SHORT if error == "SHORT" else getattr(errno, error)
+    return {"SHORT": SHORT, "FEWER": FEWER}.get(error) or getattr(errno, error)
 
 
 class Orders:
-    """A file that a program with the shim maps. `program`: the only one to which orders apply."""
+    """A file that a program with the shim maps. `program`: the only one to which orders apply. `old_kernel`:
+    for this program, there is no SO_PEERPIDFD."""
 
-    def __init__(self, program):
+    def __init__(self, program, old_kernel=False):
         self.path = lab.path("orders")
         with open(self.path, "wb") as file:
             file.write(bytes(SIZE))
         with open(self.path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SIZE)
         struct.pack_into("16s", self.memory, 24, program.encode())
+        struct.pack_into("=I", self.memory, HEADER.size - 4, old_kernel)
         self.given = None
         self.environment = {"FAILING_CALLS": self.path, "LD_PRELOAD": LIBRARY}
         self.prefix = ["env"] + ["%s=%s" % pair for pair in self.environment.items()]
 
     def _names(self):
         start = HEADER.size + 8 * ROOM
-        return [self.memory[start + 16 * i:start + 16 * i + 16].rstrip(b"\0").decode() for i in range(ROOM)]
+        names = [self.memory[start + NAME_BYTES * i:][:NAME_BYTES] for i in range(ROOM)]
+        return [name.rstrip(b"\0").decode() for name in names]
 
     def counts(self):
         """How often each function was called in all."""
@@ -98,7 +106,7 @@ class Orders:
         names = list(ERRORS)  # before a program has mapped the file
         index = self._names().index(name) if self.names_known() else names.index(name)
         struct.pack_into("=5I", self.memory, 4, number, error_number(error), lasting, 0, 0)
-        struct.pack_into("1992s", self.memory, 40, b"")
+        struct.pack_into("1988s", self.memory, 40, b"")
         struct.pack_into("=I", self.memory, 0, 1 + index)
 
     def end(self):
@@ -108,7 +116,7 @@ class Orders:
 
     def where(self):
         """The callers of the call that failed, as functions and lines."""
-        frames = self.memory[40:40 + 1992].split(b"\0")[0].decode().splitlines()
+        frames = self.memory[40:40 + 1988].split(b"\0")[0].decode().splitlines()
         found = []
         for frame in frames:
             file, _, offset = frame.rpartition("+")

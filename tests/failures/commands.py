@@ -11,6 +11,9 @@ from served import CONFIG, Refused, Wrong, require
 
 PROGRAM = os.path.join(lab.BUILD, "tests", "failures", "calls-program")
 BOUND_S = 12
+# What a command may end with when a call fails (redlock(1)): no agent, the system refuses, try again later,
+# denied, the wait is over, the lease is lost, the command can't be executed or is not found.
+ENDS = (69, 71, 75, 77, 124, 125, 126, 127)
 
 
 class Commands:
@@ -32,6 +35,9 @@ class Commands:
     def renew(self):
         pass
 
+    def tidy(self):
+        pass  # each process has ended
+
     def name(self, text="a"):
         return "%s-%s-%d" % (self.program, text, os.getpid())
 
@@ -48,8 +54,9 @@ class Commands:
             process.communicate()
             raise TimeoutError("the command does not end")
         lab._ends.pop()
+        self.ended = process.returncode
         if process.returncode not in good:
-            require(process.returncode > 0, "the command ended with %d: %s" % (process.returncode, err))
+            require(process.returncode in ENDS, "the command ended with %d: %s" % (process.returncode, err))
             require(err.strip() or self.orders.is_disconnect(),
                     "the command failed with %d without a word" % process.returncode)
             raise Refused(err)
@@ -95,7 +102,11 @@ class Commands:
 def run(commands):
     if os.path.exists(commands.touched):
         os.unlink(commands.touched)
-    commands.redlock("run", commands.name(), "--", "touch", commands.touched)
+    try:
+        commands.redlock("run", commands.name(), "--", "touch", commands.touched)
+    except Refused:
+        require(not os.path.exists(commands.touched) or commands.ended == 125, "a run that is no failure")
+        raise
     require(os.path.exists(commands.touched), "a run that did not run")
 
 
@@ -121,7 +132,8 @@ def acquire_and_release(commands):
     owner = lab.spawn(["sleep", "60"])  # its end is the end of the lease, whatever fails
     try:
         commands.redlock("acquire", "--for", str(owner.pid), commands.name())
-        commands.redlock("release", commands.name())
+        # A holder whose connection broke has released.
+        commands.redlock("release", commands.name(), good=(0, 1) if commands.orders.is_disconnect() else (0,))
     finally:
         lab._ends.pop()
         lab.end_process(owner)
@@ -273,3 +285,4 @@ PROGRAMS = {"libredlock: " + text: (library(scenario), A) for text, scenario in 
     ("acquire, check, release", "blocking"), ("heartbeat, release without waiting", "heartbeat"),
     ("acquire in an event loop", "asynchronous"), ("observe", "observing"), ("leader", "leader"),
     ("the connection breaks", "broken"), ("20 leases", "many"))}
+PROGRAMS["libredlock: 20 leases"] = (library("many"), ["a-%d" % i for i in range(20)])

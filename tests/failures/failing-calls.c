@@ -9,11 +9,13 @@
  * are not. An order fails only calls that can fail so: ECONNRESET needs a socket, EAGAIN a non-blocking
  * descriptor. A function that is new in the sources is added to CALLS, and its errnos to calls.py. */
 #include <assert.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/aio_abi.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,6 +28,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -38,25 +41,30 @@
 #include <unistd.h>
 
 /* Functions of syscall(2) have the name of the system call. */
-#define CALLS(X)                                                                                            \
-    X(malloc)                                                                                               \
-    X(calloc)                                                                                               \
-    X(realloc)                                                                                              \
-    X(reallocarray)                                                                                         \
-    X(posix_memalign) X(mmap) X(ftruncate) X(eventfd) X(memfd_create) X(epoll_create1) X(epoll_ctl)         \
-        X(epoll_wait) X(timerfd_create) X(signalfd) X(socket) X(socketpair) X(bind) X(listen) X(accept4)    \
-            X(connect) X(getsockname) X(getsockopt) X(setsockopt) X(send) X(sendto) X(sendmsg) X(sendmmsg)  \
-                X(write) X(writev) X(recv) X(recvmsg) X(recvmmsg) X(read) X(pread) X(poll) X(ppoll) X(open) \
-                    X(openat) X(fopen) X(fcntl) X(dup2) X(dup3) X(pipe2) X(getrandom) X(pthread_create)     \
-                        X(fork) X(execvp) X(prctl) X(getaddrinfo) X(io_setup) X(io_submit) X(io_getevents)  \
-                            X(pidfd_open)
+#define CALLS(X)                                                                                          \
+    X(malloc)                                                                                             \
+    X(calloc)                                                                                             \
+    X(realloc)                                                                                            \
+    X(reallocarray)                                                                                       \
+    X(posix_memalign)                                                                                     \
+    X(mmap)                                                                                               \
+    X(ftruncate)                                                                                          \
+    X(eventfd) X(memfd_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(timerfd_create) X(signalfd)  \
+        X(socket) X(socketpair) X(bind) X(listen) X(accept4) X(connect) X(getsockname) X(getsockopt)      \
+            X(setsockopt) X(send) X(sendto) X(sendmsg) X(sendmmsg) X(write) X(writev) X(recv) X(recvmsg)  \
+                X(recvmmsg) X(read) X(pread) X(poll) X(ppoll) X(open) X(openat) X(fopen) X(fcntl) X(dup2) \
+                    X(dup3) X(pipe2) X(getrandom) X(pthread_create) X(fork) X(execvp) X(prctl)            \
+                        X(getaddrinfo) X(io_setup) X(io_submit) X(io_getevents) X(pidfd_open)             \
+                            X(pidfd_send_signal) X(io_write) X(opendir) X(mkdir) X(unlink) X(flock)
+
+enum { NAME_BYTES = 24 };
 
 enum call {
 #define NUMBER(name) CALL_##name,
     CALLS(NUMBER) CALLS_COUNT
 };
 
-static const char names[CALLS_COUNT][16] = {
+static const char names[CALLS_COUNT][NAME_BYTES] = {
 #define NAME(name) #name,
     CALLS(NAME)};
 
@@ -64,7 +72,8 @@ enum {
     CALLS_ROOM = 64,
     NOTED_MAX = 1000,
     FRAMES = 24,
-    SHORT = 100000 /* instead of an errno: half of the bytes */
+    SHORT = 100000, /* instead of an errno: half of the bytes */
+    FEWER = 100001  /* half of the messages */
 };
 
 struct control {
@@ -75,9 +84,10 @@ struct control {
     _Atomic uint32_t seen;     /* calls since the order that could fail so */
     _Atomic uint32_t injected; /* of which so many failed */
     char program[16];          /* only in processes of this program */
-    char where[1992];          /* the callers of the last that failed: a line each, "object+0xoffset" */
+    char where[1988];          /* the callers of the last that failed: a line each, "object+0xoffset" */
+    uint32_t old_kernel;       /* without SO_PEERPIDFD */
     _Atomic uint64_t counts[CALLS_ROOM];
-    char names[CALLS_ROOM][16];
+    char names[CALLS_ROOM][NAME_BYTES];
 };
 
 static_assert((int) CALLS_COUNT <= (int) CALLS_ROOM, "the file has room");
@@ -100,6 +110,23 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+/* Whose other end takes no more bytes, or is closed. */
+static int full_socket, broken_socket;
+
+static void open_sockets(void) {
+    char bytes[4096] = {0};
+    int full[2], broken[2];
+
+    if (REAL(socketpair)(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, full) != 0 ||
+        REAL(socketpair)(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, broken) != 0)
+        abort();
+    while (REAL(write)(full[0], bytes, sizeof(bytes)) > 0)
+        ;
+    (void) close(broken[1]);
+    full_socket = full[0];
+    broken_socket = broken[0];
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("FAILING_CALLS");
     void *frames[2];
@@ -115,6 +142,7 @@ __attribute__((constructor)) static void begin(void) {
         memcpy(mapped->names, names, sizeof(names));
         if (mapped->program[0] == '\0' || strcmp(mapped->program, program_invocation_short_name) == 0) {
             control = mapped;
+            open_sockets();
             (void) unsetenv("LD_PRELOAD"); /* the programs that this one starts have their own allocators */
         }
     }
@@ -145,6 +173,14 @@ static bool is_socket(int fd, bool stream) {
            (!stream || type == SOCK_STREAM);
 }
 
+static bool is_inet(int fd) {
+    int domain = 0;
+    socklen_t length = sizeof(domain);
+
+    return REAL(getsockopt)(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+           (domain == AF_INET || domain == AF_INET6);
+}
+
 static bool is_regular(int fd) {
     struct stat stat;
     return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode);
@@ -167,6 +203,9 @@ static bool suits(int fd, int flags, size_t bytes) {
     case ENOBUFS:
     case ETOOMANYREFS:
         return is_socket(fd, false);
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+        return is_inet(fd);
     case EIO:
     case ENOSPC:
         return is_regular(fd);
@@ -359,8 +398,12 @@ PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
 PUBLIC int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
     struct iovec pieces[IOV_MAX], *whole = messages->msg_hdr.msg_iov;
     size_t n_pieces = messages->msg_hdr.msg_iovlen;
-    int failed = failure(CALL_sendmmsg, fd, flags, bytes_of(whole, n_pieces));
+    int failed = control && control->error == FEWER && n < 2
+                     ? 0
+                     : failure(CALL_sendmmsg, fd, flags, bytes_of(whole, n_pieces));
 
+    if (failed < 0 && errno == FEWER)
+        return REAL(sendmmsg)(fd, messages, n / 2, flags);
     if (failed < 0)
         return -1;
     if (failed > 0)
@@ -446,8 +489,6 @@ PLAIN(int, socketpair, (int domain, int type, int protocol, int fds[2]), domain,
 PLAIN(int, bind, (int fd, const struct sockaddr *address, socklen_t length), fd, address, length)
 PLAIN(int, listen, (int fd, int backlog), fd, backlog)
 PLAIN(int, getsockname, (int fd, struct sockaddr *address, socklen_t *length), fd, address, length)
-PLAIN(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *length), fd, level, name, value,
-      length)
 PLAIN(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length), fd, level, name,
       value, length)
 PLAIN(int, poll, (struct pollfd * fds, nfds_t n, int timeout_ms), fds, n, timeout_ms)
@@ -461,6 +502,25 @@ PLAIN(pid_t, fork, (void) )
 PLAIN(int, execvp, (const char *file, char *const arguments[]), file, arguments)
 
 PLAIN(int, eventfd, (unsigned value, int flags), value, flags)
+PLAIN(int, mkdir, (const char *path, mode_t mode), path, mode)
+PLAIN(int, unlink, (const char *path), path)
+PLAIN(int, flock, (int fd, int operation), fd, operation)
+
+PUBLIC DIR *opendir(const char *path) {
+    return fails(CALL_opendir) ? NULL : REAL(opendir)(path);
+}
+
+/* Older kernels do not know SO_PEERPIDFD, which is in all headers only since 2023. */
+PUBLIC int getsockopt(int fd, int level, int name, void *value, socklen_t *length) {
+    enum { PEER_PIDFD = 77 };
+
+    if (control && control->old_kernel && name == PEER_PIDFD) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    bool suitable = control && (control->error != ENOPROTOOPT || name == PEER_PIDFD);
+    return suitable && fails(CALL_getsockopt) ? -1 : REAL(getsockopt)(fd, level, name, value, length);
+}
 
 PUBLIC int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
     return fails_on(CALL_accept4, fd, 0, 0) ? -1 : REAL(accept4)(fd, address, length, flags);
@@ -538,7 +598,27 @@ PUBLIC int prctl(int option, ...) {
     for (unsigned i = 0; i < 4; i++)
         values[i] = va_arg(arguments, unsigned long);
     va_end(arguments);
-    return fails(CALL_prctl) ? -1 : REAL(prctl)(option, values[0], values[1], values[2], values[3]);
+    /* Of a thread's name: never. */
+    return option != PR_SET_NAME && fails(CALL_prctl)
+               ? -1
+               : REAL(prctl)(option, values[0], values[1], values[2], values[3]);
+}
+
+/* The ordered outcome of one of the writes, which are pwritev(2) each. */
+static void change_writes(struct iocb **writes, long n) {
+    static _Thread_local struct iovec half[IOV_MAX];
+
+    for (long i = 0; i < n; i++) {
+        const struct iovec *pieces = (const struct iovec *) (uintptr_t) writes[i]->aio_buf;
+        size_t n_pieces = writes[i]->aio_nbytes;
+        int failed = failure(CALL_io_write, (int) writes[i]->aio_fildes, 0, bytes_of(pieces, n_pieces));
+        if (failed > 0) {
+            writes[i]->aio_nbytes = halve(pieces, n_pieces, half);
+            writes[i]->aio_buf = (uintptr_t) half;
+        } else if (failed < 0) {
+            writes[i]->aio_fildes = (uint32_t) (errno == EAGAIN ? full_socket : broken_socket);
+        }
+    }
 }
 
 PUBLIC long syscall(long number, ...) {
@@ -558,10 +638,14 @@ PUBLIC long syscall(long number, ...) {
         call = CALL_io_getevents;
     else if (number == SYS_pidfd_open)
         call = CALL_pidfd_open;
+    else if (number == SYS_pidfd_send_signal)
+        call = CALL_pidfd_send_signal;
     if (call != CALLS_COUNT && fails(call)) {
         if (errno != SHORT)
             return -1;
         values[1] = (values[1] + 1) / 2; /* io_submit: the rest is not accepted */
     }
+    if (number == SYS_io_submit)
+        change_writes((struct iocb **) values[2], values[1]);
     return REAL(syscall)(number, values[0], values[1], values[2], values[3], values[4], values[5]);
 }

@@ -6,10 +6,13 @@ import time
 
 import calls
 import lab
+from descriptor_store import KeptAgent
 
 CONFIG = 'default_ttl = "2s"\nnode_timeout = "300ms"\nmax_sessions = 40\n'
 BOUND_S = 6  # of an answer: far above protocol.md's, as more than one call may fail
-WORDS = ("NOQUORUM", "BUSY", "TIMEOUT", "QUOTA", "NOTHELD", "DRAINING", "ERR")
+WORDS = ("NOQUORUM", "TIMEOUT", "QUOTA", "ERR")  # the names of all scenarios are free, or waited for
+SUBSCRIPTIONS_S = 8  # connections that are being closed, and subscriptions without a waiter, take some seconds
+NEIGHBOUR_DATA = "neighbour's data"
 
 
 class Refused(Exception):
@@ -30,10 +33,16 @@ class Session(lab.Client):
 
     def __init__(self, served, protocol=3):
         self.served = served
+        self.received = b""  # in all
         served.sessions.append(self)
         super().__init__(served.agent.socket_path, timeout=BOUND_S)
         if protocol == 3:
             self.call("HELLO", 3)
+
+    def _fill(self, until):
+        known = len(self.buffer)
+        super()._fill(until)
+        self.received += self.buffer[known:]
 
     def _value(self, until):
         value = super()._value(until)
@@ -50,6 +59,12 @@ class Session(lab.Client):
         word, number = self.call("ACQUIRE", name, *options, "ASYNC")
         require(word == "waiting", "a reply to ASYNC: %s" % word)
         return number
+
+    def must_wait(self, number):
+        """An asynchronous request is not granted as long as another has the lease."""
+        self.call("PING")
+        require(not any(push[0] == "granted" and push[1] == number for push in self.pushes),
+                "a lease that another has")
 
     def outcome(self, name, number):
         """The grant of an asynchronous request."""
@@ -76,25 +91,34 @@ class Session(lab.Client):
 class Served:
     """An agent with the shim, beside agents without."""
 
+    old_kernel = False
+
     def __init__(self, nodes):
         self.nodes = nodes
-        self.orders = calls.Orders("redlockd")
-        self.agent = lab.Agent(nodes, CONFIG, keepers=1, start=False, prefix=self.orders.prefix)
+        self.orders = calls.Orders("redlockd", self.old_kernel)
+        self.agent = self.new_agent()
         self.other = lab.Agent(nodes, CONFIG, keepers=1)
         self.sessions = []
         self.fences = {}
-        self.descriptors = 0
+        self.descriptors = 0  # of an agent with the neighbour's session alone
         self.serial = 0
         self.start()
+
+    def new_agent(self):
+        return lab.Agent(self.nodes, CONFIG, keepers=1, start=False, prefix=self.orders.prefix)
 
     def start(self):
         self.agent.start()
         self.agent.wait_voting(len(self.nodes))
+        self.start_neighbour()
+
+    def start_neighbour(self):
         self.neighbour = lab.Client(self.agent.socket_path, 3, timeout=BOUND_S)
         self.serial += 1
-        self.secret = self.neighbour.acquire("neighbour-%d-%d" % (os.getpid(), self.serial), "RESUMABLE",
-                                             "TTL", 6000, "WAIT", 5000, "DATA", "neighbour's data")
+        name = "%s-neighbour-%d-%d" % (type(self).__name__, os.getpid(), self.serial)
+        self.secret = self.neighbour.acquire(name, "RESUMABLE", "TTL", 6000, "WAIT", 5000, "DATA", NEIGHBOUR_DATA)
         require(isinstance(self.secret, dict), "the neighbour's lease: %s" % self.secret)
+        self.descriptors, self.before = self.count_descriptors(), self.descriptor_targets()
 
     def end(self):
         self.agent.kill()
@@ -113,10 +137,10 @@ class Served:
         for _ in range(3):
             before = self.orders.counts()
             require(self.run(scenario[0]), "a scenario without a fault")
-            self.descriptors = max(self.descriptors, self.count_descriptors())
             counts.append({name: count - before.get(name, 0) for name, count in self.orders.counts().items()
                            if count > before.get(name, 0)})
             self.verify(scenario[1])
+        self.tidy()
         return counts[0], counts[2], calls.FIRST
 
     def session(self, protocol=3):
@@ -149,13 +173,21 @@ class Served:
         except (Refused, ConnectionError, BrokenPipeError):
             return False
         finally:
+            received = b"".join(session.received for session in self.sessions)
             for session in self.sessions:
-                require(str(self.secret["secret"]).encode() not in session.buffer, "a secret of another")
                 session.close()
             self.sessions = []
+            require(str(self.secret["secret"]).encode() not in received, "a secret of another")
+            require(NEIGHBOUR_DATA.encode() not in received or scenario in SHOW_ALL, "data of another")
 
     def count_descriptors(self):
         return len(os.listdir("/proc/%d/fd" % self.agent.process.pid))
+
+    def descriptor_targets(self):
+        """What they are, each with its number."""
+        directory = "/proc/%d/fd" % self.agent.process.pid
+        kinds = [os.readlink(os.path.join(directory, fd)).split(":")[0] for fd in os.listdir(directory)]
+        return ", ".join("%d %s" % (kinds.count(kind), kind) for kind in sorted(set(kinds)))
 
     def verify(self, names):
         """What must hold after a fault."""
@@ -167,8 +199,12 @@ class Served:
         session.close()
         self.sessions = []
         require(self.neighbour.call("CHECK", self.secret["id"]) > 0, "the neighbour's lease is lost")
-        require(not self.descriptors or self.count_descriptors() <= self.descriptors or self.settles(),
-                "descriptors: %d, before %d" % (self.count_descriptors(), self.descriptors))
+        require(not self.neighbour.pushes, "a push that is another's: %s" % self.neighbour.pushes)
+        self.settle(self.descriptors + len(self.nodes))  # a subscription at each node
+
+    def tidy(self):
+        """What must hold after all faults, or before the agent ends."""
+        self.settle(self.descriptors)
 
     def all_vote(self):
         if self.agent.process.poll() is not None:
@@ -179,12 +215,51 @@ class Served:
         except (ConnectionError, TypeError):
             return False  # sessions that are ending, or a listener that pauses
 
-    def settles(self):
-        """Connections that are being closed, and subscriptions without a waiter, take some seconds."""
-        until = lab.now() + 8 * lab.SCALE
-        while self.count_descriptors() > self.descriptors and lab.now() < until:
+    def settle(self, descriptors_max):
+        until = lab.now() + SUBSCRIPTIONS_S * lab.SCALE
+        while self.count_descriptors() > descriptors_max and lab.now() < until:
             time.sleep(0.02)
-        return self.count_descriptors() <= self.descriptors
+        count = self.count_descriptors()
+        if count > descriptors_max:
+            raise Wrong("descriptors: %d instead of %d: %s; before: %s" % (
+                count, descriptors_max, self.descriptor_targets(), self.before))
+
+
+class Kept(Served):
+    """An agent with --store, as its unit starts it."""
+
+    def new_agent(self):
+        return KeptAgent(self.nodes, CONFIG, keepers=1, prefix=self.orders.prefix)
+
+    def start(self):
+        if self.agent.process.poll() is not None:
+            self.agent.forget()
+            super().start()
+        else:
+            self.agent.wait_voting(len(self.nodes))
+            self.start_neighbour()
+        self.agent.wait_stored(self.neighbour)
+        self.stored = len(self.agent.sessions())
+        self.descriptors = self.count_descriptors()
+
+    def verify(self, names):
+        super().verify(names)
+        lab.wait_for(lambda: len(self.agent.sessions()) <= self.stored, SUBSCRIPTIONS_S,
+                     "the end of stored sessions")
+
+    def tidy(self):
+        """The next process continues the neighbour's session."""
+        super().tidy()
+        self.agent.wait_stored(self.neighbour)
+        self.agent.replace()
+        self.descriptors = self.count_descriptors()
+        require(self.neighbour.call("CHECK", self.secret["id"]) > 0, "the lease of a stored session is lost")
+
+
+class OldKernel(Served):
+    """Without SO_PEERPIDFD (Linux 6.5)."""
+
+    old_kernel = True
 
 
 # --- the scenarios: each with the names that must be free afterwards ---
@@ -211,6 +286,7 @@ def wait_and_hand_over(served):
     first, second = served.session(), served.session()
     grant = first.acquire(served.name("a"))
     number = second.asynchronous(served.name("a"), "WAIT", 3000)
+    second.must_wait(number)
     first.release(grant)
     second.release(second.outcome(served.name("a"), number))
 
@@ -225,6 +301,7 @@ def wait_for_another_agent(served):
         session = served.session()
         number = session.asynchronous(name, "WAIT", 4000)
         time.sleep(0.01)
+        session.must_wait(number)
     finally:
         with_lease.call("RELEASE", grant["id"])
         with_lease.close()
@@ -291,6 +368,7 @@ def page(served):
     bytes_, fds, _, _ = socket.recv_fds(session.socket, 4096, 4)
     try:
         session.buffer += bytes_
+        session.received += bytes_
         session.reply()
         grant = session.acquire(served.name("a"))
         require(grant["slot"] >= 0, "a slot of the page")
@@ -454,3 +532,7 @@ SCENARIOS = {
     "cooldown": (cooldown, ["cool"]),
     "resume": (resume, A),
 }
+SHOW_ALL = {listings}  # to root, whom these sessions belong to
+KEPT = {name + ", with --store": scenario for name, scenario in SCENARIOS.items()}
+OLD_KERNEL = {name + ", without SO_PEERPIDFD": SCENARIOS[name] for name in (
+    "acquire and release", "disconnect with leases", "history, metrics, whoami")}

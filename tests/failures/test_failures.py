@@ -8,6 +8,7 @@ REDLOCK_TEST_ALL. All faults with REDLOCK_FAILURES_SECONDS=all, which takes half
 (a part of its description) unless a time is given. The program and all its processes must refuse in order,
 retry, or end with a message; leases, other sessions and descriptors must be in order afterwards."""
 
+import collections
 import multiprocessing
 import os
 import random
@@ -29,7 +30,8 @@ ONLY = sys.argv[1:]
 GIVEN_S = os.environ.get("REDLOCK_FAILURES_SECONDS")
 ALL = GIVEN_S == "all" or (bool(ONLY) and not GIVEN_S)
 BUDGET_S = 0 if ALL else float(GIVEN_S or (600 if os.environ.get("REDLOCK_TEST_ALL") else 15))
-CALLS_MAX = {"epoll_wait": 10}  # the agent polls before it sleeps
+CALLS_MAX = {"epoll_wait": 10, "recv": 60}  # the agent polls before it sleeps
+REPEATS_MAX = 20  # calls after the last that a scenario without a fault makes
 # libconfuse and the C library's name service do not check for NULL from malloc(3), and hiredis 0.14 ends the
 # process then.
 BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate|nss_database_reload")
@@ -63,7 +65,8 @@ def points_of(first, later, left_out):
                 for number in range(1, 2 if (function, error) in calls.FIRST else first[function] + 1):
                     yield function, error, False, number, True
             if error in calls.LASTING and function in calls.TAKING:
-                yield function, error, True, 1, False
+                for power in range(often.bit_length() or 1):
+                    yield function, error, True, 1 << power, False
 
 
 def chosen(name, counts):
@@ -95,21 +98,30 @@ class Result:
 def run_points(result, bench, scenario, seconds):
     """Faults until the time is over, but at least FAULTS_MIN: a slow machine may need the time for one."""
     counts = bench.learn(scenario)
-    points = chosen(result.name, counts)
+    points = collections.deque(chosen(result.name, counts))
+    last = {}
+    for function, error, lasting, number, fresh in points:
+        if not lasting and not fresh:
+            last[function, error] = max(number, last.get((function, error), 0))
+    most = {point: number if point in calls.FIRST or point[0] in CALLS_MAX else number + REPEATS_MAX
+            for point, number in last.items()}
     result.possible = len(points)
     until = lab.now() + seconds
-    for function, error, lasting, number, fresh in points:
+    while points:
+        function, error, lasting, number, fresh = points.popleft()
         is_over = lab.now() > until and result.faults >= FAULTS_MIN and not ALL
         if is_over or len(result.troubles) >= TROUBLES_MAX:
             break
         if fresh:
+            tidy(result, bench)
             bench.renew()
         bench.orders.give(function, number, error, lasting)
         begun, trouble = lab.now(), None
         try:
             bench.run(scenario[0])
         except Exception as exception:  # a hang is a TimeoutError
-            if not lasting or not UNSERVED & {(function, None), (function, result.name)}:
+            is_unserved = lasting and UNSERVED & {(function, None), (function, result.name)}
+            if not is_unserved or isinstance(exception, served.Wrong):
                 trouble = exception
         lasted_s = lab.now() - begun
         seen, injected = bench.orders.end()
@@ -121,6 +133,12 @@ def run_points(result, bench, scenario, seconds):
         if injected:
             result.faults += injected
             result.functions.add(function)
+        # After a fault, a scenario may call more often than without: go on until it does not call so often.
+        is_last = not lasting and not fresh and number == last[function, error]
+        if injected and is_last and number < most[function, error]:
+            last[function, error] = number + 1
+            points.appendleft((function, error, False, number + 1, False))
+            result.possible += 1
         if lasting and lasted_s > STARVED_S and STARVED.search(str(trouble)):
             result.starved += 1
             bench.renew()
@@ -133,10 +151,19 @@ def run_points(result, bench, scenario, seconds):
                 function, error, " from then on" if lasting else "", number,
                 "" if injected else ", not reached", trouble), bench.orders.where(), trouble)
             bench.renew()
+    tidy(result, bench)
+
+
+def tidy(result, bench):
+    try:
+        bench.tidy()
+    except Exception as exception:
+        result.add_trouble("after several faults: %r" % exception, "", exception)
 
 
 KINDS = {name: (kind, scenario) for kind, scenarios in (
-    (served.Served, served.SCENARIOS), (starts.Starts, starts.STARTS),
+    (served.Served, served.SCENARIOS), (served.Kept, served.KEPT), (served.OldKernel, served.OLD_KERNEL),
+    (starts.Starts, starts.STARTS),
     (commands.Commands, commands.COMMANDS), (commands.Programs, commands.PROGRAMS))
     for name, scenario in scenarios.items()}
 

@@ -125,6 +125,13 @@ class KeptAgent(lab.Agent):
             os.close(fd)
         self.store = [entry for entry in self.store if entry[1] not in gone]
 
+    def forget(self):
+        """The manager closes all that it has, as systemd does for a unit that is stopped."""
+        with self.lock:
+            for _, fd in self.store:
+                os.close(fd)
+            self.store = []
+
     def names(self):
         with self.lock:
             self._drop_hung_up()
