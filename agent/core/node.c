@@ -173,12 +173,14 @@ size_t node_cut_text(char *buffer, size_t size) {
     return length + sizeof(ellipsis) - 1;
 }
 
+/* Clients get the text, and some show it on a terminal: a server's own error may have any bytes. */
 static void note(char ret[NODE_TROUBLE_BYTES], const char *text, size_t length) {
     bool fits = length < NODE_TROUBLE_BYTES;
 
     if (!fits)
         length = NODE_TROUBLE_BYTES - 1;
-    memcpy(ret, text, length);
+    for (size_t i = 0; i < length; i++)
+        ret[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
     ret[length] = '\0';
     if (!fits)
         (void) node_cut_text(ret, NODE_TROUBLE_BYTES);

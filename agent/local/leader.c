@@ -23,6 +23,10 @@ void leader_ask(struct front_state *front, enum report_origin origin, uint64_t r
     front->sink.query(front->sink.userdata, registry_hash(&front->registry, name, length), &command);
 }
 
+bool leader_pauses(struct session *session) {
+    return query_share_pause(&session->front->queries, session->account, &session->query_link);
+}
+
 void leader_command(const struct call *call) {
     struct session *session = call->session;
 
@@ -125,7 +129,6 @@ void leader_report(struct session *session, const struct report *report, instant
     if (session->state != SESSION_QUERYING)
         return; /* the session has ended */
     session_proceed(session);
-    query_share_pause(&session->front->queries, session->account, &session->query_link);
     end_query(session);
     if (report->kind == REPORT_FAILED) {
         reply_error(session, rejection_word(report->failure), "%.*s", (int) report->text_length,

@@ -13,6 +13,9 @@ struct front_state;
 struct resp_writer;
 struct session;
 
+/* Before a LEADER of the session: true if the session pauses, because its user has too many under way. */
+bool leader_pauses(struct session *session);
+
 /* LEADER. */
 void leader_command(const struct call *call);
 

@@ -21,15 +21,17 @@ void query_share_end(struct query_share *share, uint8_t account) {
     user->n_woken = 0;
 }
 
-void query_share_pause(struct query_share *share, uint8_t account, struct list *link) {
+bool query_share_pause(struct query_share *share, uint8_t account, struct list *link) {
     struct query_share_user *user = &share->users[account];
 
-    if (user->n > QUERIES_USER_MAX)
-        list_append(&user->paused, link);
+    if (user->n < QUERIES_USER_MAX)
+        return false;
+    list_append(&user->paused, link);
+    return true;
 }
 
-/* A session that goes on need not send a query, whose end would let others go on. So all go on when the user
- * has no query under way. */
+/* A session that goes on need not send its query, whose end would let others go on: its user may have lost
+ * the right. So all go on when the user has no query under way. */
 struct list *query_share_next(struct query_share *share, uint8_t account) {
     struct query_share_user *user = &share->users[account];
     struct list *link = list_first(&user->paused);

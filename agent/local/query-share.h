@@ -1,10 +1,11 @@
-/* Queries of sessions (LEADER) that the nodes have not answered: each user has QUERIES_USER_MAX before its
- * sessions pause, because another user's requests wait at the nodes behind them. A session pauses once it
- * has its answer, so its next request, of any kind, is read later. Owned by the front thread.
+/* Queries of sessions (LEADER) that the nodes have not answered: each user has QUERIES_USER_MAX at most,
+ * because extensions and other users' requests wait at the nodes behind them. A session whose query has no
+ * place pauses before this request. Owned by the front thread.
  *
  * Users are accounts of the quota (quota.h). */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -28,9 +29,9 @@ void query_share_begin(struct query_share *share, uint8_t account);
 /* The query is answered, or its session ends. */
 void query_share_end(struct query_share *share, uint8_t account);
 
-/* The session of this link, whose query is answered, pauses if its user has too many under way. Call before
- * query_share_end(). list_unlink() ends the pause. */
-void query_share_pause(struct query_share *share, uint8_t account, struct list *link);
+/* The session of this link wants to send a query: true if the session pauses, because its user has too many
+ * under way. list_unlink() ends the pause. */
+bool query_share_pause(struct query_share *share, uint8_t account, struct list *link);
 
 /* Unlinks a session whose pause is over. NULL: none. Call until then, after query_share_end(). */
 struct list *query_share_next(struct query_share *share, uint8_t account);

@@ -30,8 +30,10 @@ ERRORS = {
     "accept4": ["EAGAIN", "EINTR", "ECONNABORTED", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM",
                 "EPERM", "EPROTO"],
     "connect": ["EAGAIN", "EINTR", "ECONNREFUSED", "ENOENT", "EACCES", "ETIMEDOUT", "EHOSTUNREACH"],
-    "getsockname": ["ENOBUFS"], "getsockopt": ["ENOBUFS", "ENOPROTOOPT"], "setsockopt": ["ENOMEM", "ENOBUFS"],
-    "send": SENT, "sendto": SENT, "sendmsg": SENT + ["ETOOMANYREFS"], "sendmmsg": SENT + ["ETOOMANYREFS", "FEWER"],
+    "getsockname": ["ENOBUFS"], "getsockopt": ["ENOBUFS", "ENOPROTOOPT"],
+    "setsockopt": ["ENOMEM", "ENOBUFS"],
+    "send": SENT, "sendto": SENT, "sendmsg": SENT + ["ETOOMANYREFS"],
+    "sendmmsg": SENT + ["ETOOMANYREFS", "FEWER"],
     "write": SENT + ["EIO", "ENOSPC"], "writev": SENT,
     "recv": RECEIVED, "recvmsg": RECEIVED, "recvmmsg": RECEIVED, "read": RECEIVED + ["EIO"],
     "pread": ["EINTR", "EIO"],
@@ -43,8 +45,10 @@ ERRORS = {
     "io_setup": ["EAGAIN", "ENOSYS"], "io_submit": ["EAGAIN", "ENOSYS", "SHORT"], "io_getevents": ["EINTR"],
     # A write of io_submit(2): the outcome of one of them.
     "io_write": ["EAGAIN", "EPIPE", "SHORT"],
-    "pidfd_open": DESCRIPTOR + ["ENOSYS", "ESRCH", "EPERM"], "pidfd_send_signal": ["ENOSYS", "ESRCH", "EPERM"],
-    "opendir": FILE + ["ENOMEM"], "mkdir": ["EACCES", "ENOSPC"], "unlink": ["EACCES"], "flock": ["EINTR", "ENOLCK"],
+    "pidfd_open": DESCRIPTOR + ["ENOSYS", "ESRCH", "EPERM"],
+    "pidfd_send_signal": ["ENOSYS", "ESRCH", "EPERM"],
+    "opendir": FILE + ["ENOMEM"], "mkdir": ["EACCES", "ENOSPC"], "unlink": ["EACCES"],
+    "flock": ["EINTR", "ENOLCK"],
 }
 # What a program meets that has no memory or no descriptor left for as long as the scenario takes.
 LASTING = {"ENOMEM", "EMFILE"}

@@ -132,8 +132,8 @@ def acquire_and_release(commands):
     owner = lab.spawn(["sleep", "60"])  # its end is the end of the lease, whatever fails
     try:
         commands.redlock("acquire", "--for", str(owner.pid), commands.name())
-        # A holder whose connection broke has released.
-        commands.redlock("release", commands.name(), good=(0, 1) if commands.orders.is_disconnect() else (0,))
+        released = (0, 1) if commands.orders.is_disconnect() else (0,)  # or ended with its connection
+        commands.redlock("release", commands.name(), good=released)
     finally:
         lab._ends.pop()
         lab.end_process(owner)

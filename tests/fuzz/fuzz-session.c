@@ -291,20 +291,24 @@ static void close_client(unsigned i, bool expel) {
     client->skipping = client->closed = false;
 }
 
-static void run_command(unsigned i, const struct resp_token *tokens, size_t n_tokens) {
+/* False: the session pauses before the request. */
+static bool run_command(unsigned i, const struct resp_token *tokens, size_t n_tokens) {
     size_t before = harness.output_length[i];
 
-    (void) command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns);
+    if (command_run(&harness.sessions[i], tokens, n_tokens, harness.now_ns) == 0)
+        return false;
     const char *reply = harness.output[i] + before;
     if (harness.output_length[i] == before || reply[0] != ':' || reply[1] <= '0')
-        return;
+        return true;
     if (argument_is(&tokens[0], "CHECK"))
         fuzz_reach(CHECKED);
     else if (argument_is(&tokens[0], "BEAT"))
         fuzz_reach(BEATEN);
+    return true;
 }
 
-/* Returns the bytes taken; 0: more are needed; negative: the client breaks the protocol. */
+/* Returns the bytes taken; 0: more are needed, or the session pauses; negative: the client breaks the
+ * protocol. */
 static long take_request(unsigned i, const char *bytes, size_t length) {
     static const struct resp_limits limits = {
         .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
@@ -323,8 +327,8 @@ static long take_request(unsigned i, const char *bytes, size_t length) {
     if (client->skipping) {
         n = resp_skip(&client->skip, bytes, length, &done);
         client->skipping = !done;
-    } else if (n > 0 && n_tokens > 0) {
-        run_command(i, tokens, n_tokens);
+    } else if (n > 0 && n_tokens > 0 && !run_command(i, tokens, n_tokens)) {
+        return 0;
     }
     must(n <= (long) length);
     return n;

@@ -283,6 +283,19 @@ def peak_kib(process):
         return next(int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
 
 
+def test_error_texts():
+    """Clients get the text of a server's error, and some show it on a terminal."""
+    fakes = [lab.FakeNode(name, error="-ERR a\x1b[31m b\x07 c\x7f d\u00e9") for name in "bc"]
+    agent = lab.Agent(lab.nodes(1) + fakes, keepers=1)
+    agent.wait_voting(3)
+    client = agent.client()
+    for words in ("ACQUIRE", "name"), ("LEADER", "name"), ("HISTORY", "name"):
+        text = str(client.call(*words))
+        ok("ERR a?[31m b? c? d??" in text, "%s: other than printable characters are not passed on: %s" % (
+            words[0], text[:200]))
+    agent.kill()
+
+
 def test_all():
     *good, node = lab.nodes(3)
     threads = [threading.Thread(target=guarded, args=(good, node, database, what))
@@ -293,4 +306,4 @@ def test_all():
         thread.join()
 
 
-main(test_all)
+main(test_error_texts, test_all)

@@ -128,7 +128,7 @@ static size_t receive(struct client_session *of) {
     return length;
 }
 
-/* Returns the bytes taken; 0: more are needed. */
+/* Returns the bytes taken; 0: more are needed, or the session pauses before the request. */
 static size_t take_request(struct client_session *of) {
     static const struct resp_limits limits = {
         .bulk_bytes_max = REQUEST_ITEM_BYTES_MAX, .tokens_max = REQUEST_ITEMS_MAX, .depth_max = 1};
@@ -142,8 +142,10 @@ static size_t take_request(struct client_session *of) {
         return 0;
     of->session.request_at = of->parsed;
     of->parsed += (size_t) n;
-    if (n_tokens > 0)
-        (void) command_run(&of->session, tokens, n_tokens, session_now(of));
+    if (n_tokens > 0 && command_run(&of->session, tokens, n_tokens, session_now(of)) == 0) {
+        of->parsed -= (size_t) n;
+        return 0;
+    }
     return (size_t) n;
 }
 
@@ -158,7 +160,7 @@ void client_session_take(struct client_session *of) {
         size_t n = of->n_input > 0 ? take_request(of) : 0;
         of->n_input -= n;
         memmove(of->input, of->input + n, of->n_input);
-        more = n > 0 || receive(of) > 0;
+        more = n > 0 || (may_take(of) && receive(of) > 0);
     }
 }
 

@@ -174,6 +174,22 @@ static void test_leader(void) {
        "another library's lock has no host, and not the former holder's token");
 }
 
+static void test_leader_pauses(void) {
+    const struct report nobody = {.kind = REPORT_LEADER};
+
+    begin(512);
+    harness.front.queries.users[harness.sessions[0].account].n = QUERIES_USER_MAX - 1;
+    ask(0, "LEADER last");
+    ask(1, "LEADER one-too-many");
+    ok(harness.units == 0 && last_command()->request == harness.sessions[0].id,
+       "a query beyond the user's share is not taken");
+    ok(!session_may_ask(&harness.sessions[1]), "its session pauses");
+    leader_report(&harness.sessions[0], &nobody, harness.now_ns);
+    ok(session_may_ask(&harness.sessions[1]), "until another one of the user is answered");
+    ask(1, "LEADER one-too-many");
+    is_int(last_command()->kind, COMMAND_QUERY, "then the nodes are asked");
+}
+
 /* redlockd.conf(5), max_work. */
 static void test_units_of_work(void) {
     static const struct {
@@ -228,5 +244,6 @@ int main(void) {
     test_greetings();
     test_each_reason_has_its_word();
     test_leader();
+    test_leader_pauses();
     return done_testing();
 }

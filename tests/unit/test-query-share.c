@@ -1,4 +1,5 @@
-/* Queries under way: beyond a user's share its sessions pause when they have their answers; all go on. */
+/* Queries under way: a session whose query has no place in its user's share pauses until another is
+ * answered; all go on when none is under way. */
 
 #include "local/query-share.h"
 
@@ -10,50 +11,54 @@ static struct query_share share;
 static struct list links[SESSIONS];
 static unsigned n_woken;
 
-static void begin(unsigned sessions) {
+/* Whether the session of this number pauses instead. */
+static bool query(uint8_t account, unsigned number) {
+    bool pauses = query_share_pause(&share, account, &links[number]);
+
+    if (!pauses)
+        query_share_begin(&share, account);
+    return pauses;
+}
+
+/* Sessions of the first user, each with a query. Returns how many of them pause. */
+static unsigned begin(unsigned sessions) {
+    unsigned n_paused = 0;
+
     query_share_init(&share);
     for (unsigned i = 0; i < SESSIONS; i++)
         list_init(&links[i]);
     for (unsigned i = 0; i < sessions; i++)
-        query_share_begin(&share, ALICE);
+        n_paused += query(ALICE, i);
+    return n_paused;
 }
 
-/* The session of this number has its answer. Returns whether it pauses. */
-static bool answer(unsigned number) {
-    query_share_pause(&share, ALICE, &links[number]);
+static void answer(void) {
     query_share_end(&share, ALICE);
     for (n_woken = 0; query_share_next(&share, ALICE);)
         n_woken++;
-    return !list_is_empty(&links[number]);
 }
 
 static void test_pause(void) {
-    unsigned n_paused = 0;
-
-    begin(SESSIONS);
-    for (unsigned i = 0; i < SESSIONS - QUERIES_USER_MAX; i++)
-        n_paused += answer(i);
-    is_int(n_paused, SESSIONS - QUERIES_USER_MAX, "sessions beyond the share pause");
-    is_int(n_woken, 0, "as long as the share is used");
-    ok(!answer(SESSIONS - 1) && n_woken == 1, "with the next answer, one goes on, and the one that has it");
-    ok(list_is_empty(&links[0]) && !list_is_empty(&links[1]), "the oldest first");
-    query_share_begin(&share, ALICE);
-    ok(!answer(SESSIONS - 2) && n_woken == 1, "one for one");
-    query_share_begin(&share, BOB);
-    query_share_pause(&share, BOB, &links[SESSIONS - 3]);
-    ok(list_is_empty(&links[SESSIONS - 3]), "another user's session does not pause");
+    is_int(begin(QUERIES_USER_MAX), 0, "within the share, none pauses");
+    is_int(begin(SESSIONS), SESSIONS - QUERIES_USER_MAX, "those beyond do");
+    answer();
+    is_int(n_woken, 1, "with an answer, one goes on");
+    ok(list_is_empty(&links[QUERIES_USER_MAX]) && !list_is_empty(&links[QUERIES_USER_MAX + 1]),
+       "the one that has paused longest");
+    ok(!query(ALICE, QUERIES_USER_MAX) && query(ALICE, 0), "there is place for this one only");
+    ok(!query(BOB, 1), "another user's session does not pause");
 }
 
-/* Sessions that go on need not query again. */
+/* Sessions that go on need not query. */
 static void test_last(void) {
-    unsigned left = SESSIONS - QUERIES_USER_MAX, n_all = 0;
+    unsigned n_all = 0;
 
-    begin(SESSIONS);
-    for (unsigned i = 0; i < SESSIONS; i++) {
-        (void) answer(i);
+    (void) begin(SESSIONS);
+    for (unsigned i = 0; i < QUERIES_USER_MAX; i++) {
+        answer();
         n_all += n_woken;
     }
-    is_int(n_all, left, "when nothing is under way, all go on");
+    is_int(n_all, SESSIONS - QUERIES_USER_MAX, "when nothing is under way, all go on");
 }
 
 int main(void) {

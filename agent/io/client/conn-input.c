@@ -86,7 +86,8 @@ static long skip_request(struct conn *conn, const char *bytes, size_t length) {
     return n;
 }
 
-/* The number of bytes taken, or RESP_INCOMPLETE (0) or a negative outcome of the parser. */
+/* The number of bytes taken, or 0 if the request is incomplete, or its turn comes later; or a negative
+ * outcome of the parser. */
 static long take_request(struct conn *conn, const char *bytes, size_t length, unsigned *work,
                          instant_ns now_ns) {
     static const struct resp_limits limits = {
@@ -111,10 +112,13 @@ static long take_request(struct conn *conn, const char *bytes, size_t length, un
     uint32_t written = conn->session.written;
     conn->session.request_at = conn->parsed;
     conn->parsed += (size_t) n;
-    if (n_tokens > 0)
-        *work += command_run(&conn->session, tokens, n_tokens, now_ns);
-    else
-        *work += WORK_SHARE_REQUEST;
+    unsigned units =
+        n_tokens > 0 ? command_run(&conn->session, tokens, n_tokens, now_ns) : WORK_SHARE_REQUEST;
+    if (units == 0) {
+        conn->parsed -= (size_t) n;
+        return 0;
+    }
+    *work += units;
     *work += (conn->session.written - written) / WORK_SHARE_WRITTEN_BYTES;
     return n;
 }
