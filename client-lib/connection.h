@@ -19,6 +19,9 @@ int connection_failed(struct redlock *connection, int error);
 /* Notes the text, and returns REDLOCK_BAD_ARGUMENT. */
 int connection_misused(struct redlock *connection, const char *text);
 
+/* The same for REDLOCK_PROTOCOL: the reply came, and is not what the protocol says. */
+int connection_misanswered(struct redlock *connection, const char *text);
+
 /* Sends one request and waits for its reply, at most for the answer time-out. The reply's error, or the
  * connection's. */
 int connection_ask(struct redlock *connection, const struct resp_token *items, size_t n_items,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 bool value_is(const struct resp_token *token, const char *text) {
-    return token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
+    return token->text && token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
 }
 
 const struct resp_token *value_get(const struct resp_token *tokens, size_t n_tokens, const char *key) {

@@ -19,7 +19,8 @@ static int bless_failed(struct redlock *connection, int error, const char *name)
 }
 
 static int bless_node(struct redlock *connection, const char *name) {
-    int error = listing_request(connection, (const char *const[]){"BLESS", name, NULL}, NULL, NULL);
+    int error =
+        listing_request(connection, (const char *const[]){"BLESS", name, NULL}, LISTING_OK, NULL, NULL);
 
     return error == REDLOCK_OK ? STATUS_DONE : bless_failed(connection, error, name);
 }
@@ -56,8 +57,11 @@ static void on_node(struct awaited *awaited, const struct resp_token *node) {
 }
 
 static void on_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
-        on_node(userdata, &tokens[at]);
+    struct listing_items nodes = listing_items(tokens);
+
+    (void) n_tokens;
+    for (const struct resp_token *node; (node = listing_next(&nodes));)
+        on_node(userdata, node);
 }
 
 static int wait_for_votes(struct redlock *connection, char **names, int n_names) {
@@ -67,7 +71,7 @@ static int wait_for_votes(struct redlock *connection, char **names, int n_names)
     for (;;) {
         awaited.count = 0;
         awaited.reports = cli_now_ns() >= until_ns;
-        int status = listing_ask(connection, "NODES", on_nodes, &awaited);
+        int status = listing_ask(connection, "NODES", LISTING_MAPS, on_nodes, &awaited);
         if (status != STATUS_DONE || awaited.count == 0)
             return status;
         if (awaited.reports)

@@ -105,15 +105,12 @@ struct quorum {
 
 static void take_quorum(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     struct quorum *quorum = userdata;
-    const struct resp_token *host;
+    const struct resp_token *host = listing_get_text(tokens, "host");
 
     (void) n_tokens;
-    if (tokens[0].type != RESP_MAP)
-        return;
     quorum->nodes = listing_integer(tokens, "nodes");
     quorum->needed = listing_integer(tokens, "quorum");
     quorum->voting = listing_integer(tokens, "voting");
-    host = listing_get(tokens, "host");
     (void) snprintf(quorum->host, sizeof(quorum->host), "%.*s", host ? (int) host->length : 0,
                     host ? host->text : "");
 }
@@ -164,7 +161,7 @@ static int check_all(struct check *check) {
     int64_t took_ms = 0;
     bool is_held = false;
 
-    int status = listing_ask(check->connection, "STATUS", take_quorum, &quorum);
+    int status = listing_ask(check->connection, "STATUS", LISTING_MAP, take_quorum, &quorum);
     if (status != STATUS_DONE)
         return status;
     (void) snprintf(name, sizeof(name), "redlock-check:%s", quorum.host);

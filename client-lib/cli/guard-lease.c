@@ -98,8 +98,7 @@ int guard_lease_connect(struct guard_lease *lease) {
 
 static void take_default_ttl(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     (void) n_tokens;
-    if (tokens[0].type == RESP_MAP)
-        *(int64_t *) userdata = listing_integer(tokens, "default_ttl");
+    *(int64_t *) userdata = listing_integer(tokens, "default_ttl");
 }
 
 int guard_lease_check_grace(struct guard_lease *lease) {
@@ -108,7 +107,8 @@ int guard_lease_check_grace(struct guard_lease *lease) {
 
     if (lease->run->grace_ms < 0 || lease->options.ttl_ms > 0)
         return 0;
-    int error = listing_request(lease->connection, words, take_default_ttl, &lease->options.ttl_ms);
+    int error =
+        listing_request(lease->connection, words, LISTING_MAP, take_default_ttl, &lease->options.ttl_ms);
     if (error == REDLOCK_PROTOCOL || (error == REDLOCK_OK && lease->options.ttl_ms == 0))
         return 0; /* an agent before 0.4: the grace is at most half of what it grants */
     if (error != REDLOCK_OK)

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli.h"
@@ -23,7 +24,7 @@ struct history {
 
 /* The local wall-clock time, so long ago. */
 static const char *wall_time(int64_t ago_ms, char buffer[TIME_BYTES]) {
-    int64_t us = leadership_wall_clock_us() - ago_ms * 1000;
+    int64_t us = leadership_wall_clock_us(ago_ms);
     time_t seconds = (time_t) (us / 1000000);
     struct tm parts;
 
@@ -35,7 +36,8 @@ static const char *wall_time(int64_t ago_ms, char buffer[TIME_BYTES]) {
 /* "a yes 0.20 ms", "c silent"; "b not-asked" goes without saying when others were asked. Returns the next
  * column. */
 static int print_answer(const struct resp_token *node, int column) {
-    const struct resp_token *name = listing_get(node, "name"), *answer = listing_get(node, "answer");
+    const struct resp_token *name = listing_get_text(node, "name"),
+                            *answer = listing_get_text(node, "answer");
     char after[DURATION_BYTES], text[160];
     int64_t us = listing_integer(node, "after");
 
@@ -44,6 +46,7 @@ static int print_answer(const struct resp_token *node, int column) {
     int length = snprintf(
         text, sizeof(text), us >= 0 ? "%s %s %s ms" : "%s %s", printable_text(name->text, name->length),
         printable_text(answer->text, answer->length), us == 0 ? "0.00" : duration_milliseconds(us, after));
+    printable_clean(text, strlen(text)); /* it may be cut within a character */
     if (column > 0 && column + 2 + length > LINE_COLUMNS) {
         (void) putchar('\n');
         column = 0;
@@ -52,21 +55,18 @@ static int print_answer(const struct resp_token *node, int column) {
 }
 
 static void print_answers(const struct resp_token *nodes) {
-    uint32_t n_nodes = nodes ? nodes->count : 0;
-    const struct resp_token *node = nodes;
+    struct listing_items maps = listing_items(nodes);
     int column = 0;
 
-    for (uint32_t i = 0; i < n_nodes && node[1].type == RESP_MAP; i++) {
-        column = print_answer(node + 1, column);
-        node += 1 + 2 * node[1].count;
-    }
+    for (const struct resp_token *node; (node = listing_next_map(&maps));)
+        column = print_answer(node, column);
     if (column > 0)
         (void) putchar('\n');
 }
 
 /* "  waits up to 5.0 s; behind process 4711 of user 33, which holds the name" */
 static void print_asked(const struct resp_token *map) {
-    const struct resp_token *text = listing_get(map, "text");
+    const struct resp_token *text = listing_get_text(map, "text");
     int64_t wait_ms = listing_integer(map, "wait");
     char wait[DURATION_BYTES];
 
@@ -81,7 +81,7 @@ static void print_asked(const struct resp_token *map) {
 
 /* How long the request had waited, or the holder had had the lease since its request. */
 static void print_details(const struct resp_token *map) {
-    const struct resp_token *reason = listing_get(map, "reason");
+    const struct resp_token *reason = listing_get_text(map, "reason");
     int64_t after_us = listing_integer(map, "after"), left_ms = listing_integer(map, "left");
     bool answers = listing_is(map, "event", "granted") || listing_is(map, "event", "handed-off") ||
                    listing_is(map, "event", "resumed") || listing_is(map, "event", "failed") ||
@@ -118,6 +118,7 @@ static void print_event(const struct resp_token *map) {
 
 static void print_events(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     struct history *history = userdata;
+    struct listing_items events = listing_items(tokens);
 
     history->any = n_tokens > 1;
     if (history->json) {
@@ -125,8 +126,8 @@ static void print_events(void *userdata, const struct resp_token *tokens, size_t
         (void) putchar('\n');
         return;
     }
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += listing_size(&tokens[at]))
-        print_event(&tokens[at]);
+    for (const struct resp_token *event; (event = listing_next(&events));)
+        print_event(event);
 }
 
 static int show(struct redlock *connection, struct history *history, const char *name, long count) {
@@ -134,7 +135,7 @@ static int show(struct redlock *connection, struct history *history, const char 
     const char *const words[] = {"HISTORY", name, count > 0 ? "COUNT" : NULL, number, NULL};
 
     (void) snprintf(number, sizeof(number), "%ld", count);
-    int error = listing_request(connection, words, print_events, history);
+    int error = listing_request(connection, words, LISTING_MAPS, print_events, history);
     if (error != REDLOCK_OK)
         return cli_failed(connection, error, name);
     if (!history->any && !history->json)

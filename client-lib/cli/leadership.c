@@ -12,17 +12,20 @@
 
 enum { TIME_BYTES = 40 };
 
-int64_t leadership_wall_clock_us(void) {
+int64_t leadership_wall_clock_us(int64_t ago_ms) {
     struct timespec now;
 
     (void) clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    int64_t now_us = (int64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    if (ago_ms < 0 || now_us < 0)
+        return now_us;
+    return ago_ms < now_us / 1000 ? now_us - ago_ms * 1000 : 0;
 }
 
 /* A token is the time of the grant in µs since 1970, unless clocks were set. After all nodes have lost their
  * data, tokens run ahead of time: then the present time is the latest possible. */
 static int64_t since_us(const struct leadership *leadership) {
-    int64_t now_us = leadership_wall_clock_us();
+    int64_t now_us = leadership_wall_clock_us(0);
     int64_t fence_us = (int64_t) leadership->fence < now_us ? (int64_t) leadership->fence : now_us;
 
     if (leadership->fence > 0 && !leadership->since_is_known &&
@@ -126,8 +129,10 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
         (void) puts(answer->json ? "null" : "nobody");
         return;
     }
-    const struct resp_token *holder = listing_get(tokens, "holder"), *host = listing_get(tokens, "host"),
-                            *data = listing_get(tokens, "data"), *type = listing_get(tokens, "type");
+    const struct resp_token *holder = listing_get_text(tokens, "holder"),
+                            *host = listing_get_text(tokens, "host"),
+                            *data = listing_get_text(tokens, "data"),
+                            *type = listing_get_text(tokens, "type");
     struct leadership leadership = {.name = answer->name,
                                     .holder = holder ? holder->text : "",
                                     .holder_length = holder ? holder->length : 0,
@@ -143,7 +148,7 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
                                     .validity_ms = listing_integer(tokens, "validity")};
     int64_t since_ms = listing_integer(tokens, "since");
     if (since_ms > 0) {
-        leadership.since_us = leadership_wall_clock_us() - since_ms * 1000;
+        leadership.since_us = leadership_wall_clock_us(since_ms);
         leadership.since_is_known = true;
     }
     answer->facts = (struct leadership_facts){.fence = leadership.fence,
@@ -154,8 +159,8 @@ static void print_answer(void *userdata, const struct resp_token *tokens, size_t
 
 int leadership_show(struct redlock *connection, const char *name, bool json, struct leadership_facts *ret) {
     struct answer answer = {.name = name, .json = json};
-    int error =
-        listing_request(connection, (const char *const[]){"LEADER", name, NULL}, print_answer, &answer);
+    int error = listing_request(connection, (const char *const[]){"LEADER", name, NULL}, LISTING_HOLDER,
+                                print_answer, &answer);
 
     if (error != REDLOCK_OK)
         return cli_failed(connection, error, name);

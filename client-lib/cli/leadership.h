@@ -35,5 +35,5 @@ struct leadership_facts {
  * STATUS_DONE: held; STATUS_HELD: not held; or another exit status, reported. */
 int leadership_show(struct redlock *connection, const char *name, bool json, struct leadership_facts *ret);
 
-/* Microseconds since 1970. */
-int64_t leadership_wall_clock_us(void);
+/* The wall clock so long ago, in microseconds since 1970; not before 1970. */
+int64_t leadership_wall_clock_us(int64_t ago_ms);

@@ -57,7 +57,7 @@ int cli_status(const struct cli *cli, int argc, char **argv) {
     int status = list_begin(&list, cli, argc, argv, usage);
     if (status != 0)
         return status - 1;
-    return list_end(&list, listing_ask(list.connection, "STATUS",
+    return list_end(&list, listing_ask(list.connection, "STATUS", LISTING_MAP,
                                        list.json ? listing_print_json : listing_print_map, NULL));
 }
 
@@ -82,14 +82,14 @@ int cli_metrics(const struct cli *cli, int argc, char **argv) {
     status = cli_connect(cli, &connection);
     if (status != STATUS_DONE)
         return status;
-    status = listing_ask(connection, "METRICS", print_text, NULL);
+    status = listing_ask(connection, "METRICS", LISTING_TEXT, print_text, NULL);
     redlock_close(connection);
     return status;
 }
 
 /* --- nodes --- */
 
-enum { COLUMNS_MIN = 20, COLUMNS_USUAL = 100, NAME_COLUMNS_MIN = 12 };
+enum { COLUMNS_MIN = 20, COLUMNS_USUAL = 100, NAME_COLUMNS_MIN = 12, NAME_COLUMNS_MAX = 64 };
 
 /* Of the terminal, or of $COLUMNS. */
 static size_t columns(void) {
@@ -132,7 +132,8 @@ static void print_wrapped(const struct resp_token *value) {
 /* A line for each node; below it the reason and the end of its quarantine or failure. */
 static void print_node(const struct resp_token *node, int name_columns) {
     char since[DURATION_BYTES], p50[DURATION_BYTES], p99[DURATION_BYTES], until[DURATION_BYTES];
-    const struct resp_token *reason = listing_get(node, "reason"), *differs = listing_get(node, "differs");
+    const struct resp_token *reason = listing_get_text(node, "reason"),
+                            *differs = listing_get_text(node, "differs"), *end = listing_get(node, "until");
 
     (void) printf(
         "%-*s %-11s %-8s %7s %7s %8" PRId64 "  %-8s %s\n", name_columns, listing_text(node, "name"),
@@ -142,25 +143,27 @@ static void print_node(const struct resp_token *node, int name_columns) {
         listing_text(node, "version"), listing_text(node, "address"));
     if (reason)
         print_wrapped(reason);
-    if (listing_get(node, "until") && listing_integer(node, "until") >= 0)
-        (void) printf("  votes in %s\n", duration_text(listing_integer(node, "until"), until));
+    if (end && end->type == RESP_INTEGER && end->integer >= 0)
+        (void) printf("  votes in %s\n", duration_text(end->integer, until));
     if (differs)
         print_wrapped(differs);
 }
 
 static void print_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    int name_columns = NAME_COLUMNS_MIN;
+    struct listing_items to_measure = listing_items(tokens), to_print = to_measure;
+    size_t name_columns = NAME_COLUMNS_MIN;
 
     (void) userdata;
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count) {
-        const struct resp_token *name = listing_get(&tokens[at], "name");
-        if (name && (int) name->length > name_columns)
-            name_columns = (int) name->length;
+    (void) n_tokens;
+    for (const struct resp_token *node; (node = listing_next(&to_measure));) {
+        const struct resp_token *name = listing_get_text(node, "name");
+        if (name && name->length > name_columns)
+            name_columns = name->length < NAME_COLUMNS_MAX ? name->length : NAME_COLUMNS_MAX;
     }
-    (void) printf("%-*s %-11s %-8s %7s %7s %8s  %-8s %s\n", name_columns, "NODE", "STATE", "SINCE", "P50 ms",
-                  "P99 ms", "CLOCK ms", "REDIS", "ADDRESS");
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += 1 + 2 * tokens[at].count)
-        print_node(&tokens[at], name_columns);
+    (void) printf("%-*s %-11s %-8s %7s %7s %8s  %-8s %s\n", (int) name_columns, "NODE", "STATE", "SINCE",
+                  "P50 ms", "P99 ms", "CLOCK ms", "REDIS", "ADDRESS");
+    for (const struct resp_token *node; (node = listing_next(&to_print));)
+        print_node(node, (int) name_columns);
 }
 
 int cli_nodes(const struct cli *cli, int argc, char **argv) {
@@ -198,8 +201,8 @@ int cli_nodes(const struct cli *cli, int argc, char **argv) {
     status = cli_connect(cli, &list.connection);
     if (status != STATUS_DONE)
         return status;
-    return list_end(
-        &list, listing_ask(list.connection, "NODES", list.json ? listing_print_json : print_nodes, NULL));
+    return list_end(&list, listing_ask(list.connection, "NODES", LISTING_MAPS,
+                                       list.json ? listing_print_json : print_nodes, NULL));
 }
 
 /* --- leases --- */

@@ -38,6 +38,7 @@ struct release {
 
 static void find(void *userdata, const struct resp_token *lease) {
     struct release *release = userdata;
+    int64_t pid = listing_integer(lease, "pid");
 
     if (listing_is_meant(&release->choice, lease) && listing_is(lease, "state", "cooling") &&
         listing_integer(lease, "cooldown") > release->cooling_ms)
@@ -45,7 +46,7 @@ static void find(void *userdata, const struct resp_token *lease) {
     if (!listing_is_chosen(&release->choice, lease))
         return;
     release->id = (uint64_t) listing_integer(lease, "id");
-    release->pid = (pid_t) listing_integer(lease, "pid");
+    release->pid = pid > 0 && pid <= INT32_MAX ? (pid_t) pid : 0;
     release->lingers = strcmp(listing_text(lease, "state"), "lingering") == 0;
 }
 
@@ -161,17 +162,11 @@ static int end_holder(struct release *release) {
     return STATUS_SYSTEM;
 }
 
-static void ignore(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
-    (void) userdata;
-    (void) tokens;
-    (void) n_tokens;
-}
-
 static int report_none(const struct release *release) {
     const char *const words[] = {"WHOAMI", release->choice.name, NULL};
 
     if (release->choice.name &&
-        listing_request(release->connection, words, ignore, NULL) == REDLOCK_BAD_NAME)
+        listing_request(release->connection, words, LISTING_MAP, NULL, NULL) == REDLOCK_BAD_NAME)
         return cli_failed(release->connection, REDLOCK_BAD_NAME, release->choice.name);
     if (release->cooling_ms > 0) {
         cli_complain("the lease has ended, and its name cools (--min-hold): it stays taken for %" PRId64

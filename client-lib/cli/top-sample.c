@@ -1,6 +1,7 @@
 #include "top-sample.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,15 @@
 #include "metrics-text.h"
 #include "printable.h"
 
+/* Beyond these a number is no count and no time, and an int64_t might have no room for it. */
+#define COUNT_MAX 9e15
+#define SECONDS_MAX 9e9
+
 /* --- values --- */
 
 /* Without control characters, which a terminal would obey. */
 static void copy_text(char *buffer, size_t size, const struct resp_token *map, const char *key) {
-    const struct resp_token *value = listing_get(map, key);
+    const struct resp_token *value = listing_get_text(map, key);
 
     (void) snprintf(buffer, size, "%.*s", value ? (int) value->length : 0, value ? value->text : "");
     printable_clean(buffer, strlen(buffer));
@@ -25,8 +30,7 @@ static void copy_text(char *buffer, size_t size, const struct resp_token *map, c
 static void on_status(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     struct top_sample *sample = userdata;
 
-    if (n_tokens == 0 || tokens[0].type != RESP_MAP)
-        return;
+    (void) n_tokens;
     COPY(sample->version, tokens, "version");
     COPY(sample->agent, tokens, "agent");
     COPY(sample->host, tokens, "host");
@@ -49,45 +53,58 @@ static void on_status(void *userdata, const struct resp_token *tokens, size_t n_
 
 static void on_nodes(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     struct top_sample *sample = userdata;
+    struct listing_items maps = listing_items(tokens);
 
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += listing_size(&tokens[at])) {
+    (void) n_tokens;
+    for (const struct resp_token *map; (map = listing_next(&maps));) {
         if (sample->n_node_rows == TOP_SAMPLE_NODES_MAX)
             return;
         struct top_sample_node *node = &sample->node_rows[sample->n_node_rows++];
-        COPY(node->name, &tokens[at], "name");
-        COPY(node->state, &tokens[at], "state");
-        COPY(node->reason, &tokens[at], "reason");
-        node->since_ms = listing_integer(&tokens[at], "since");
-        node->p50_us = listing_integer(&tokens[at], "rtt_p50");
-        node->p99_us = listing_integer(&tokens[at], "rtt_p99");
+        COPY(node->name, map, "name");
+        COPY(node->state, map, "state");
+        COPY(node->reason, map, "reason");
+        node->since_ms = listing_integer(map, "since");
+        node->p50_us = listing_integer(map, "rtt_p50");
+        node->p99_us = listing_integer(map, "rtt_p99");
     }
 }
 
 static void on_grants(void *userdata, const struct resp_token *tokens, size_t n_tokens) {
     struct top_sample *sample = userdata;
+    struct listing_items maps = listing_items(tokens);
 
+    (void) n_tokens;
     sample->latest = true;
-    for (size_t at = 1; at < n_tokens && tokens[at].type == RESP_MAP; at += listing_size(&tokens[at])) {
+    for (const struct resp_token *map; (map = listing_next(&maps));) {
         if (sample->n_grant_rows == TOP_SAMPLE_GRANTS_MAX)
             return;
         struct top_sample_grant *grant = &sample->grant_rows[sample->n_grant_rows++];
-        COPY(grant->name, &tokens[at], "name");
-        COPY(grant->state, &tokens[at], "state");
-        grant->since_ms = listing_integer(&tokens[at], "since");
-        grant->pid = listing_integer(&tokens[at], "pid");
-        grant->uid = listing_integer(&tokens[at], "uid");
-        grant->fence = listing_integer(&tokens[at], "fence");
+        COPY(grant->name, map, "name");
+        COPY(grant->state, map, "state");
+        grant->since_ms = listing_integer(map, "since");
+        grant->pid = listing_integer(map, "pid");
+        grant->uid = listing_integer(map, "uid");
+        grant->fence = listing_integer(map, "fence");
     }
 }
 
 /* --- metrics --- */
+
+/* The label's value, as copy_text(). */
+static const char *copy_label(const struct metrics_text_sample *line, const char *label, char *buffer,
+                              size_t size) {
+    (void) metrics_text_label(line, label, buffer, size);
+    printable_clean(buffer, strlen(buffer));
+    return buffer;
+}
 
 static void add_bucket(struct top_sample_histogram *histogram, const struct metrics_text_sample *line) {
     char bound[TOP_SAMPLE_WORD_BYTES];
 
     if (histogram->n == TOP_SAMPLE_BOUNDS_MAX)
         return;
-    histogram->bounds[histogram->n] = strtod(metrics_text_label(line, "le", bound, sizeof(bound)), NULL);
+    double seconds = strtod(copy_label(line, "le", bound, sizeof(bound)), NULL);
+    histogram->bounds[histogram->n] = seconds >= 0 && seconds <= SECONDS_MAX ? seconds : INFINITY;
     histogram->counts[histogram->n++] = line->value;
 }
 
@@ -95,7 +112,7 @@ static void add_count(struct top_sample_count counts[TOP_SAMPLE_WORDS_MAX], unsi
                       const struct metrics_text_sample *line, const char *label) {
     if (*n == TOP_SAMPLE_WORDS_MAX)
         return;
-    (void) metrics_text_label(line, label, counts[*n].word, sizeof(counts[*n].word));
+    (void) copy_label(line, label, counts[*n].word, sizeof(counts[*n].word));
     counts[(*n)++].count = line->value;
 }
 
@@ -104,7 +121,7 @@ static void add_lag(struct top_sample *sample, const struct metrics_text_sample 
     char name[TOP_SAMPLE_WORD_BYTES];
     unsigned last = sample->n_threads - 1;
 
-    (void) metrics_text_label(line, "thread", name, sizeof(name));
+    (void) copy_label(line, "thread", name, sizeof(name));
     if (sample->n_threads == 0 || strcmp(sample->threads[last].name, name) != 0) {
         if (sample->n_threads == TOP_SAMPLE_THREADS_MAX)
             return;
@@ -118,8 +135,8 @@ static void add_use(struct top_sample *sample, const struct metrics_text_sample 
     char uid[TOP_SAMPLE_WORD_BYTES], quota[TOP_SAMPLE_WORD_BYTES];
     unsigned last = sample->n_users - 1;
 
-    (void) metrics_text_label(line, "uid", uid, sizeof(uid));
-    (void) metrics_text_label(line, "quota", quota, sizeof(quota));
+    (void) copy_label(line, "uid", uid, sizeof(uid));
+    (void) copy_label(line, "quota", quota, sizeof(quota));
     if (sample->n_users == 0 || strcmp(sample->users[last].uid, uid) != 0) {
         if (sample->n_users == TOP_SAMPLE_USERS_MAX)
             return;
@@ -142,13 +159,15 @@ static void add_use(struct top_sample *sample, const struct metrics_text_sample 
 static void add_outstanding(struct top_sample *sample, const struct metrics_text_sample *line) {
     char name[TOP_SAMPLE_WORD_BYTES];
 
-    (void) metrics_text_label(line, "node", name, sizeof(name));
+    (void) copy_label(line, "node", name, sizeof(name));
     for (unsigned i = 0; i < sample->n_node_rows; i++)
         if (strcmp(sample->node_rows[i].name, name) == 0)
             sample->node_rows[i].outstanding = (int64_t) line->value;
 }
 
 static void add_metric(struct top_sample *sample, const struct metrics_text_sample *line) {
+    if (!(line->value >= 0 && line->value <= COUNT_MAX)) /* nor "NaN" */
+        return;
     if (metrics_text_is(line, "redlock_acquire_seconds_bucket"))
         add_bucket(&sample->acquisitions, line);
     else if (metrics_text_is(line, "redlock_wait_seconds_bucket"))
@@ -170,8 +189,7 @@ static void on_metrics(void *userdata, const struct resp_token *tokens, size_t n
     struct metrics_text text;
     struct metrics_text_sample line;
 
-    if (n_tokens == 0 || tokens[0].type != RESP_BULK)
-        return;
+    (void) n_tokens;
     sample->metrics = true;
     metrics_text_init(&text, tokens[0].text, tokens[0].length);
     while (metrics_text_next(&text, &line))
@@ -197,14 +215,14 @@ int top_sample_take(struct top_sample *sample, struct redlock *connection) {
 
     static_assert(TOP_SAMPLE_GRANTS_MAX == 20, "as many as the request asks for");
     *sample = (struct top_sample){0};
-    int error = listing_request(connection, status, on_status, sample);
+    int error = listing_request(connection, status, LISTING_MAP, on_status, sample);
     sample->at_ns = cli_now_ns();
     if (error == REDLOCK_OK)
-        error = listing_request(connection, nodes, on_nodes, sample);
+        error = listing_request(connection, nodes, LISTING_MAPS, on_nodes, sample);
     if (error != REDLOCK_OK)
         return error;
-    error = listing_request(connection, metrics, on_metrics, sample);
+    error = listing_request(connection, metrics, LISTING_TEXT, on_metrics, sample);
     if (may_lack(connection, error))
-        error = listing_request(connection, latest, on_grants, sample);
+        error = listing_request(connection, latest, LISTING_MAPS, on_grants, sample);
     return may_lack(connection, error) ? REDLOCK_OK : error;
 }

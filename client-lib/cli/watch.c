@@ -33,7 +33,7 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
         .type = sighting->type,
         .type_length = strlen(sighting->type),
         .fence = sighting->fence,
-        .since_us = leadership_wall_clock_us() - sighting->since_ms * 1000,
+        .since_us = leadership_wall_clock_us(sighting->since_ms),
         .validity_ms = LEADERSHIP_UNTIMED,
     };
 

@@ -25,7 +25,7 @@ int cli_whoami(const struct cli *cli, int argc, char **argv) {
     status = cli_connect(cli, &connection);
     if (status != STATUS_DONE)
         return status;
-    int error = listing_request(connection, (const char *const[]){"WHOAMI", name, NULL},
+    int error = listing_request(connection, (const char *const[]){"WHOAMI", name, NULL}, LISTING_MAP,
                                 json ? listing_print_json : listing_print_map, NULL);
     if (error != REDLOCK_OK)
         status = cli_failed(connection, error, name ? name : "whoami");
