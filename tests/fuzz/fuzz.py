@@ -1,5 +1,5 @@
 """fuzz.py PROGRAM CORPUS: searches for an input that breaks a promise, beginning with the corpus, for
-REDLOCK_FUZZ_SECONDS, or 8 s, or 60 s with REDLOCK_TEST_ALL=1, with inputs of up to REDLOCK_FUZZ_BYTES, or
+REDLOCK_FUZZ_SECONDS, or 7 s, or 60 s with REDLOCK_TEST_ALL=1, with inputs of up to REDLOCK_FUZZ_BYTES, or
 4096. Prints a finding, which becomes a file of the corpus when the bug is mended."""
 
 import base64
@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import main, note, ok  # noqa: E402
 
 PROGRAM, CORPUS = sys.argv[1:]
-SECONDS = os.environ.get("REDLOCK_FUZZ_SECONDS") or ("60" if os.environ.get("REDLOCK_TEST_ALL") else "8")
+SECONDS = os.environ.get("REDLOCK_FUZZ_SECONDS") or ("60" if os.environ.get("REDLOCK_TEST_ALL") else "7")
 INPUT_BYTES_MAX = os.environ.get("REDLOCK_FUZZ_BYTES") or "4096"
 
 
