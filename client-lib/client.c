@@ -256,6 +256,17 @@ static void reply_leader(struct client *client, struct client_reply *reply, cons
     reply->integer = 1;
 }
 
+/* The calls return negative errors, which no number of an agent may pass for. */
+static void reply_integer(struct client *client, struct client_reply *reply,
+                          const struct resp_token *token) {
+    if (token->integer >= 0) {
+        reply->integer = token->integer;
+        return;
+    }
+    client_note(client, "expected a number from 0 as the reply");
+    reply->error = REDLOCK_PROTOCOL;
+}
+
 static void reply_other(struct client *client, struct client_reply *reply, const struct resp_token *tokens,
                         size_t n_tokens) {
     if (!reply)
@@ -267,7 +278,7 @@ static void reply_other(struct client *client, struct client_reply *reply, const
     else if (reply->on_value)
         reply->on_value(reply->userdata, tokens, n_tokens);
     else
-        reply->integer = tokens[0].integer;
+        reply_integer(client, reply, &tokens[0]);
 }
 
 static int take_reply(struct client *client, const struct resp_token *tokens, size_t n_tokens) {

@@ -53,7 +53,7 @@ static int ask(struct redlock *connection, const char *word, const char *name, i
     struct client_reply reply = {0};
 
     int error = connection_ask_until(connection, KIND_OTHER, items, 2, &reply, until_ns);
-    return error != REDLOCK_OK ? error : (int) reply.integer;
+    return error != REDLOCK_OK ? error : reply.integer > 0;
 }
 
 /* The agent may still get the OBSERVE that was not answered in time: without the end of its subscription a

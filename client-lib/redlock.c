@@ -283,7 +283,7 @@ static int release(struct redlock *connection, struct redlock_lease *lease) {
     withdraw_resume(connection, lease);
     lease->state = LEASE_OVER;
     lease_drop(&connection->client, lease);
-    return (int) released;
+    return released < 0 ? (int) released : released > 0;
 }
 
 EXPORT int redlock_release(struct redlock_lease *lease) {
@@ -346,7 +346,9 @@ EXPORT int64_t redlock_check(struct redlock_lease *lease) {
 }
 
 EXPORT int redlock_beat(struct redlock_lease *lease) {
-    return (int) enter_and_ask(lease, "BEAT", KIND_BEAT);
+    int64_t held = enter_and_ask(lease, "BEAT", KIND_BEAT);
+
+    return held < 0 ? (int) held : held > 0;
 }
 
 EXPORT int64_t redlock_remaining_ns(const struct redlock_lease *lease) {

@@ -150,6 +150,22 @@ def run_and_hang_up(arguments, word, reply):
     return done.returncode, done.stderr
 
 
+def test_numbers():
+    """The library's own requests: no number passes for one of its errors."""
+    status, out, errors, took = call("watch", "x", OBSERVE=b":-5\r\n")
+    equal((status, out, errors), (69, "", "redlock: x: the agent's reply violates the protocol: "
+                                          "expected a number from 0 as the reply\n"), "watch: 69 for -5")
+    within(took, 0, LONGEST, "at once")
+    agent.replies = {b"OBSERVE": b":4294967291\r\n" + b">3\r\n" + bulk(b"leader") + bulk(b"x") + a_map(
+        b"state", b"held", b"holder", b"h\x1b[2J\0", b"host", b":1\r\n",
+        b"since", b":9223372036854775807\r\n")}
+    process = lab.redlock(agent, "watch", "x")
+    line = process.stdout.readline()
+    ok(line.startswith("x  h?[2J") and "since 1970-" in line, "nor does a huge one; the push is read")
+    process.kill()
+    process.wait()
+
+
 def test_top():
     for word in "STATUS", "NODES", "METRICS", "LEASES":
         replies = {"STATUS": a_map(b"agent", b"1"), "NODES": b"*0\r\n", "METRICS": bulk(b""),
@@ -202,4 +218,4 @@ def test_pages():
           "pages in any order have an end")
 
 
-main(test_forms, test_bytes, test_top, test_values, test_pages)
+main(test_forms, test_bytes, test_numbers, test_top, test_values, test_pages)
