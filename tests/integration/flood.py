@@ -15,6 +15,7 @@ import time
 REQUESTS = 130000
 CONNECTIONS = 1000
 NOBODY = 65534
+NO_LEASE = os.EX_TEMPFAIL  # the exit status of a form that needs a lease
 PR_SET_PDEATHSIG = 1
 
 
@@ -141,7 +142,10 @@ def valid_token(path):
         own.sendall(request(b"ACQUIRE", b"token-%d" % os.getpid(), b"RESUMABLE"))
         reply = b""
         while not (found := re.search(rb"\$6\r\nsecret\r\n\$\d+\r\n(\S+)\r\n", reply)):
-            reply += own.recv(4096)
+            data = own.recv(4096)
+            if not data or reply.startswith(b"-"):
+                sys.exit(NO_LEASE)
+            reply += data
     return found[1]
 
 
