@@ -4,13 +4,19 @@ how it was answered as lines, each in one write, so that nothing is lost when th
     begin KEY NAME FENCE TIME         a lease was granted, and at TIME the client relied on it
     valid KEY TIME                    it relied on it at TIME
     end KEY                           it does so no more
-    asked AGENT KIND WORD TIME SECONDS BOUND    an answer: its first word, the time of the request, how long
-                                      the answer took and may take
-    seen NAME FENCE                   an observer's view
+    asking REQUEST AGENT KIND TIME BOUND    a request, and how long its answer may take
+    asked REQUEST WORD TIME           its answer's first word, and when it came
+    withdrawn REQUEST                 it gets no answer
+    closed TIME                       its connection has ended, so no request gets an answer any more
+    did KIND                          something else that was done
+    watched SERIAL JSON               an observer's view
     wrong TEXT                        a broken promise that one client alone can see
-    started                           a `redlock` runs, which gets signals by TO_PROCESS"""
+    started                           a `redlock` runs, which gets signals by TO_PROCESS
+
+It exits with 0 after SIGTERM. Any other end is a failure, with the reason on standard error."""
 
 import ctypes
+import faulthandler
 import os
 import random
 import select
@@ -54,6 +60,8 @@ STOPS_S = (0.1, 1, 3)
 def stop(number, frame):
     global stopping
     stopping = True
+    if KIND == "watch" and process:  # its next line may never come
+        process.terminate()
 
 
 def pass_on(number, frame):
@@ -87,6 +95,20 @@ def new_key():
     return "%s-%d-%d" % (KIND, NUMBER, serial)
 
 
+class Request:
+    """One that the agent must answer within the bound."""
+
+    def __init__(self, agent, kind, bound):
+        self.key, self.begun = new_key(), now()
+        write("asking", self.key, agent, kind, self.begun, bound)
+
+    def answered(self, word):
+        write("asked", self.key, word, now())
+
+    def withdrawn(self):
+        write("withdrawn", self.key)
+
+
 class Claim:
     """What a holder knows of its lease. `deadline` is the latest that the agent has reported."""
 
@@ -109,32 +131,41 @@ class Claim:
         write("end", self.key)
 
 
+def first_word(value):
+    return str(value).split(" ")[0] if isinstance(value, ReplyError) else "ok"
+
+
+def outcome(push):
+    """Of `granted` and `failed`, as a reply without ASYNC has it."""
+    return push[2] if push[0] == "granted" else ReplyError(push[2])
+
+
 class RawClient:
     """Requests of all kinds on one connection at a time."""
 
     def __init__(self):
+        write("closed", now())  # the connection before this one, if there was one
         self.socket = choose.choice(SOCKETS)
         self.client = Client(self.socket, 3, timeout=NO_ANSWER_S)
         self.claims = {}  # by id
-        self.pending = {}  # ASYNC requests by id: when they were asked, their bound
+        self.pending = {}  # ASYNC requests by id: the name, the request
         self.over = {}     # why each of these ids is over
         self.withdrawn = set()  # ids of requests of which a grant counts no more
 
     def agent(self):
         return SOCKETS.index(self.socket)
 
-    def ask(self, bound, *request):
-        begun = now()
-        value = self.client.call(*request)
-        took = now() - begun
-        self.answered(request[0], value, begun, took, bound)
-        while self.client.pushes:
-            self.push(self.client.pushes.pop(0))
+    def ask(self, bound, *words):
+        request = Request(self.agent(), words[0], bound)
+        value = self.client.call(*words)
+        request.answered(first_word(value))
+        self.take_pushes()
         return value
 
-    def answered(self, kind, value, begun, took, bound):
-        word = str(value).split(" ")[0] if isinstance(value, ReplyError) else "ok"
-        write("asked", self.agent(), kind, word, begun, took, bound)
+    def take_pushes(self):
+        """Those that came before a reply."""
+        while self.client.pushes:
+            self.push(self.client.pushes.pop(0))
 
     def push(self, push):
         kind, about = push[0], push[1] if len(push) > 1 else None
@@ -142,11 +173,10 @@ class RawClient:
             if about not in self.pending:
                 write("wrong", kind, "of a request that was not made, or was answered before:", about)
                 return
-            name, begun, bound = self.pending.pop(about)
-            word = push[2] if kind == "failed" else ""
-            self.answered("ASYNC", ReplyError(word) if word else "", begun, now() - begun, bound)
+            name, request = self.pending.pop(about)
+            request.answered(first_word(outcome(push)))
             if kind == "granted" and about not in self.withdrawn:
-                self.claims[about] = Claim(name, as_map(push[2]), begun)
+                self.claims[about] = Claim(name, push[2], request.begun)
         elif kind == "extended" and about in self.claims:
             self.claims[about].deadline = max(self.claims[about].deadline, push[3] / 1e9)
         elif kind == "lost":
@@ -210,6 +240,7 @@ class RawClient:
     def close(self):
         for lease in list(self.claims):
             self.forget(lease, "the connection's end")
+        write("closed", now())
         self.client.close()
         self.client = None
 
@@ -243,8 +274,7 @@ class RawClient:
         while claim.rely():
             try:
                 again = RawClient()
-                value = as_map(again.ask(NODE_TIMEOUT_S * 3, "RESUME", claim.name, grant["secret"],
-                                         "WAIT", 0))
+                value = again.ask_to_resume(claim.name, grant["secret"])
             except OSError:
                 time.sleep(0.05)
                 continue
@@ -259,15 +289,34 @@ class RawClient:
             time.sleep(0.02)
         claim.end()
 
+    def ask_to_resume(self, name, secret):
+        """By the connection's first request; the only one with a push then."""
+        words, bound = ("RESUME", name, secret, "WAIT", 0), 3 * NODE_TIMEOUT_S
+        if choose.random() < 0.5:
+            return self.ask(bound, *words)
+        request = Request(self.agent(), "RESUME", bound)
+        value = self.client.call(*words, "ASYNC")
+        if isinstance(value, list):  # `waiting` and an id
+            pushes = self.client.pushes
+            self.client.pushes = []
+            while not any(push[0] in ("granted", "failed") for push in pushes):
+                pushes.append(self.client.read())
+            value = outcome(next(push for push in pushes if push[0] in ("granted", "failed")))
+        request.answered(first_word(value))
+        return value
+
     def acquire_async(self):
         """Some at once, some of which are withdrawn. Each has one outcome."""
         for name in choose.sample(NAMES, choose.randrange(1, 4)):
             wait = choose.choice((0, 200, 1000, -1))
-            begun = now()
-            value = self.ask(QUERY_BOUND_S, "ACQUIRE", name, "WAIT", wait, "ASYNC", *self.terms())
+            bound = NO_ANSWER_S if wait < 0 else wait / 1e3 + 3 * NODE_TIMEOUT_S
+            request = Request(self.agent(), "ASYNC", bound)
+            value = self.client.call("ACQUIRE", name, "WAIT", wait, "ASYNC", *self.terms())
             if isinstance(value, list):
-                bound = NO_ANSWER_S if wait < 0 else wait / 1e3 + 3 * NODE_TIMEOUT_S
-                self.pending[value[1]] = name, begun, bound
+                self.pending[value[1]] = name, request
+            else:
+                request.answered(first_word(value))
+            self.take_pushes()
         until = now() + choose.choice((0.05, 0.5, 2))
         while now() < until and (self.pending or self.claims) and not stopping:
             self.read_pushes(0.02)
@@ -278,17 +327,17 @@ class RawClient:
             if lease in self.claims:
                 self.forget(lease, "its release")
             self.withdrawn.add(lease)
-            if self.ask(RELEASE_BOUND_S, "RELEASE", lease) == 1:
-                self.pending.pop(lease, None)
+            if self.ask(RELEASE_BOUND_S, "RELEASE", lease) == 1 and lease in self.pending:
+                self.pending.pop(lease)[1].withdrawn()
         self.read_pushes(0)
-        for lease, (name, begun, bound) in self.pending.items():
-            if now() - begun > bound + NO_ANSWER_S:
-                write("wrong", "no outcome of", name)
 
     def query(self):
         name = choose.choice(NAMES)
         request = choose.choice((
-            ("LEADER", name), ("STATUS",), ("NODES",), ("LEASES",), ("INFO",), ("COMMAND",), ("PING",),
+            ("LEADER", name), ("STATUS",), ("NODES",), ("INFO",), ("COMMAND",), ("PING",), ("METRICS",),
+            ("LEASES",), ("LEASES", "AFTER", choose.randrange(1, 99)),
+            ("LEASES", "LATEST", choose.randrange(1, 65)), ("HISTORY", name), ("HISTORY", name, "COUNT", 3),
+            ("WHOAMI",), ("WHOAMI", name), ("PAGE",), ("ECHO", "x" * choose.randrange(4096)),
             ("OBSERVE", name), ("UNOBSERVE", name), ("CHECK", 7), ("RELEASE", 7)))
         self.ask(QUERY_BOUND_S, *request)
 
@@ -306,10 +355,7 @@ def run_raw():
             client = RawClient()
             client.run()
         except TimeoutError:
-            write("asked", client.agent() if client else -1, "any", "nothing", now() - NO_ANSWER_S,
-                  NO_ANSWER_S, QUERY_BOUND_S)
-        except ReplyError:
-            time.sleep(0.1)  # HELLO was refused: a limit
+            write("wrong", "no answer within", NO_ANSWER_S, "s")
         except OSError:
             time.sleep(0.05)
         for claim in client.claims.values() if client else ():
@@ -327,39 +373,121 @@ class Options(ctypes.Structure):
 
 LIBRARY_WORDS = {0: "ok", -1: "BUSY", -2: "TIMEOUT", -3: "NOQUORUM", -5: "QUOTA", -8: "lost", -9: "DRAINING",
                  -10: "away", -11: "no-answer"}
+OVER = (-9, -10, -12)  # the connection
+
+
+class Leader(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("holder", ctypes.c_char * 256), ("data", ctypes.c_char * 1025),
+                ("data_length", ctypes.c_size_t), ("validity_ms", ctypes.c_int64),
+                ("fence", ctypes.c_uint64), ("type", ctypes.c_char * 32), ("since_ms", ctypes.c_int64),
+                ("cooling_ms", ctypes.c_int64)]
+
+
+GRANTED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+FAILED = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class Callbacks(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("granted", GRANTED), ("failed", FAILED)] + [
+        (name, ctypes.c_void_p) for name in (
+            "at_risk", "extended", "lost", "draining", "disconnected", "leader")]
 
 
 def open_library():
     library = ctypes.CDLL(os.path.join(BUILD, "client-lib", "libredlock.so"))
     library.redlock_valid.restype = ctypes.c_bool
     library.redlock_fence.restype = ctypes.c_uint64
+    library.redlock_check.restype = ctypes.c_int64
     return library
 
 
-def hold_with_library(library, connection, agent):
-    name, lease = choose.choice(NAMES), ctypes.c_void_p()
-    options = Options(size=ctypes.sizeof(Options), ttl_ms=choose.choice((500, 1000, 2000)),
-                      wait_ms=choose.choice((0, 200, 2000)), linger_ms=choose.choice((0, 0, 500)))
-    begun = now()
-    error = library.redlock_acquire(connection, name.encode(), ctypes.byref(options), ctypes.byref(lease))
-    write("asked", agent, "libredlock", LIBRARY_WORDS.get(error, "error%d" % error), begun, now() - begun,
-          (options.wait_ms / 1e3 or 2 * NODE_TIMEOUT_S) + NODE_TIMEOUT_S)
-    if error != 0:
+class LibraryClient:
+    """One connection of libredlock."""
+
+    def __init__(self, library, connection, agent):
+        self.library, self.connection, self.agent = library, connection, agent
+        self.outcomes = {}  # of asynchronous requests: an error by handle
+        self.callbacks = Callbacks(ctypes.sizeof(Callbacks), GRANTED(self.granted), FAILED(self.failed))
+        library.redlock_set_callbacks(connection, ctypes.byref(self.callbacks), None)
+
+    def granted(self, lease, userdata):
+        self.outcomes[lease] = 0
+
+    def failed(self, lease, error, text, userdata):
+        self.outcomes[lease] = error
+
+    def ask(self, kind, bound, function, *arguments):
+        """The result of a call; a positive one is as good as 0."""
+        request = Request(self.agent, kind, bound)
+        result = function(*arguments)
+        request.answered(library_word(result))
+        return result
+
+    def acquire(self, name, options, lease):
+        bound = (options.wait_ms / 1e3 or 2 * NODE_TIMEOUT_S) + NODE_TIMEOUT_S
+        arguments = self.connection, name.encode(), ctypes.byref(options), ctypes.byref(lease)
+        if choose.random() < 0.7:
+            return self.ask("libredlock", bound, self.library.redlock_acquire, *arguments)
+        request = Request(self.agent, "libredlock-async", bound)
+        error = self.library.redlock_acquire_async(*arguments)
+        if error == 0:
+            error = self.await_outcome(lease, bound)
+        request.answered(library_word(error))
         return error
-    key, at = new_key(), now()
-    if library.redlock_valid(lease):
-        write("begin", key, name, library.redlock_fence(lease), at)
-    until = now() + choose.choice((0, 0.02, 0.2, 2))
-    while now() < until and not stopping:
-        at = now()
-        if not library.redlock_valid(lease):
-            break
-        write("valid", key, at)
-        library.redlock_dispatch(connection)
-        time.sleep(choose.choice((0.005, 0.02)))
-    write("end", key)
-    library.redlock_release(lease)
-    return 0
+
+    def await_outcome(self, lease, bound):
+        """An error; that the library's own end of the waiting does not come is one, too."""
+        self.outcomes.pop(lease.value, None)
+        until = now() + bound + NO_ANSWER_S
+        while lease.value not in self.outcomes:
+            error = self.library.redlock_dispatch(self.connection)
+            if lease.value not in self.outcomes and (error != 0 or now() > until):
+                return error or NO_OUTCOME
+            time.sleep(0.002)
+        return self.outcomes.pop(lease.value)
+
+    def query(self, name, lease):
+        """About a lease that is held: whether it may still be."""
+        kind = choose.choice(("check", "beat", "leader"))
+        if kind == "leader":
+            leader = Leader(size=ctypes.sizeof(Leader))
+            self.ask("libredlock-leader", QUERY_BOUND_S, self.library.redlock_leader, self.connection,
+                     name.encode(), ctypes.byref(leader))
+        else:
+            self.ask("libredlock-" + kind, QUERY_BOUND_S, getattr(self.library, "redlock_" + kind), lease)
+
+    def hold(self):
+        """An error, if there was no lease."""
+        name, lease = choose.choice(NAMES), ctypes.c_void_p()
+        options = Options(size=ctypes.sizeof(Options), ttl_ms=choose.choice((500, 1000, 2000)),
+                          wait_ms=choose.choice((0, 200, 2000)), linger_ms=choose.choice((0, 0, 500)),
+                          heartbeat_ms=choose.choice((0, 0, 0, 500)))
+        error = self.acquire(name, options, lease)
+        if error != 0:
+            return error
+        key, at = new_key(), now()
+        if self.library.redlock_valid(lease):
+            write("begin", key, name, self.library.redlock_fence(lease), at)
+        until = now() + choose.choice((0, 0.02, 0.2, 2))
+        while now() < until and not stopping:
+            at = now()
+            if not self.library.redlock_valid(lease):
+                break
+            write("valid", key, at)
+            self.library.redlock_dispatch(self.connection)
+            if choose.random() < 0.1:
+                self.query(name, lease)
+            time.sleep(choose.choice((0.005, 0.02)))
+        write("end", key)
+        self.ask("libredlock-release", RELEASE_BOUND_S, self.library.redlock_release, lease)
+        return 0
+
+
+NO_OUTCOME = -99
+
+
+def library_word(result):
+    return LIBRARY_WORDS.get(min(result, 0), "error%d" % result)
 
 
 def run_library():
@@ -369,20 +497,29 @@ def run_library():
         if library.redlock_connect(path.encode(), ctypes.byref(connection)) != 0:
             time.sleep(0.05)
             continue
+        client = LibraryClient(library, connection, SOCKETS.index(path))
         for _ in range(choose.randrange(1, 30)):
-            if stopping or hold_with_library(library, connection, SOCKETS.index(path)) in (-9, -10, -12):
+            if stopping or client.hold() in OVER:
                 break
         library.redlock_close(connection)
 
 
 # --- redlock ---
 
-# Exit codes of `redlock` and its job; the number of the signal that killed them.
-STATUSES = (0, 1, 69, 75, 124, 125, 128 + signal.SIGTERM, 128 + signal.SIGKILL, -signal.SIGKILL,
-            -signal.SIGTERM)
-
-
-NOBODY_WAITS = 71  # of `redlock acquire`: the process that wanted the lease has ended meanwhile
+KILLED = -signal.SIGKILL  # by the soak
+NO_AGENT, NOBODY_WAITS, TRY_AGAIN, TIMED_OUT, LOST = 69, 71, 75, 124, 125
+# The exit statuses of `redlock`, beside KILLED. Those of `run` are the job's, too: it may end by a signal.
+STATUSES = {
+    "run": (0, 1, NO_AGENT, TRY_AGAIN, TIMED_OUT, LOST, 128 + signal.SIGTERM, 128 + signal.SIGKILL,
+            -signal.SIGTERM),
+    "acquire": (0, 1, NO_AGENT, TRY_AGAIN, TIMED_OUT, LOST),
+    "hold": (0, LOST, -signal.SIGTERM),  # the last one: before the handler was installed
+    "watch": (0, NO_AGENT, TRY_AGAIN, -signal.SIGTERM),
+    "leader": (0, 1, NO_AGENT, TRY_AGAIN),
+    "check": (0, 1, NO_AGENT, TRY_AGAIN, LOST),
+}
+LISTINGS = ("leader", "check", "status", "nodes", "leases", "history", "whoami", "metrics")
+OF_LISTINGS = (0, NO_AGENT, TRY_AGAIN)
 
 
 def run_redlock(*arguments):
@@ -395,36 +532,63 @@ def run_redlock(*arguments):
 
 
 def check_status(command, status, said):
-    if status not in STATUSES:
+    write("did", command)
+    if status != KILLED and status not in STATUSES.get(command, OF_LISTINGS):
         write("wrong", "redlock", command, "exits with", status, said)
+
+
+def run_job(name, waiting):
+    check_status("run", *run_redlock(
+        "run", "-q", "-t", choose.choice(("500ms", "1s", "2s")), *waiting, name, "--",
+        sys.executable, "-SEc", TICK, str(choose.choice((0, 0.05, 0.5, 2)))))
+
+
+def acquire_for_sleeper(name, waiting):
+    """The process that wants the lease may end before it has it."""
+    sleeper = subprocess.Popen(["sleep", "0.3"])
+    status, said = run_redlock("acquire", "-q", "--for", str(sleeper.pid), *waiting, name)
+    if status != NOBODY_WAITS or sleeper.poll() is None:
+        check_status("acquire", status, said)
+    sleeper.wait()
+
+
+def hold_for_a_while(name, waiting):
+    start_redlock(choose.choice(SOCKETS), "hold", "-t", "1s", name, stdout=subprocess.DEVNULL,
+                  stderr=subprocess.PIPE)
+    try:
+        said = process.communicate(timeout=choose.choice((0.1, 0.5, 1.5)))[1]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        said = process.communicate()[1]
+    check_status("hold", process.returncode, said.strip()[-100:])
+
+
+def list_something(name, waiting):
+    """Of some commands, the name is an option."""
+    command = choose.choice(LISTINGS)
+    names = {"leader": [name], "history": [name], "whoami": choose.choice(([], [name])),
+             "check": choose.choice(([], [name]))}.get(command, [])
+    form = choose.choice(([], ["--json"])) if command != "metrics" else []
+    check_status(command, *run_redlock(command, *form, *names))
 
 
 def run_command():
     while not stopping:
-        name = choose.choice(NAMES)
         waiting = choose.choice((["-n"], ["-w", "300ms"], ["-w", "2s"]))
-        if choose.random() < 0.8:
-            check_status("run", *run_redlock(
-                "run", "-q", "-t", choose.choice(("500ms", "1s", "2s")), *waiting, name, "--",
-                sys.executable, "-SEc", TICK, str(choose.choice((0, 0.05, 0.5, 2)))))
-        else:
-            sleeper = subprocess.Popen(["sleep", "0.3"])
-            status, said = run_redlock("acquire", "-q", "--for", str(sleeper.pid), *waiting, name)
-            if status != NOBODY_WAITS or sleeper.poll() is None:
-                check_status("acquire", status, said)
-            sleeper.wait()
+        runs = run_job, acquire_for_sleeper, hold_for_a_while, list_something
+        choose.choices(runs, (5, 1, 1, 2))[0](choose.choice(NAMES), waiting)
 
 
 def run_watch():
     while not stopping:
         start_redlock(choose.choice(SOCKETS), "watch", "--json", *NAMES, stdout=subprocess.PIPE,
-                      stderr=subprocess.DEVNULL)
+                      stderr=subprocess.PIPE)
         for line in process.stdout:
             write("watched", serial, line.strip())
             if stopping:
-                break
-        process.kill()
-        process.wait()
+                process.terminate()
+        said = process.communicate()[1]
+        check_status("watch", process.returncode, said.strip()[-100:])
         new_key()
         time.sleep(0.2)
 
@@ -449,21 +613,25 @@ def send_garbage():
     if choose.random() < 0.5:
         time.sleep(choose.random() / 2)
     connection.close()
+    write("did", "garbage")
 
 
 def run_garbage():
     while not stopping:
         try:
             send_garbage()
-        except (OSError, TimeoutError):
+        except OSError:
             pass
         time.sleep(0.02)
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     signal.signal(signal.SIGTERM, stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # blocked by the soak until now
     for forwarded in TO_PROCESS:
         signal.signal(forwarded, pass_on)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if KIND == "library":  # which must not raise it
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     {"raw": run_raw, "library": run_library, "command": run_command, "watch": run_watch,
      "garbage": run_garbage}[KIND]()

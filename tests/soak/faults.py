@@ -1,7 +1,6 @@
 """What goes wrong in the soak: each fault begins at a time that the seed gives, and ends by itself."""
 
 import heapq
-import os
 import signal
 import socket
 import struct
@@ -10,10 +9,11 @@ import sys
 import threading
 import time
 
+import flood
 import lab
 from tap import note
 
-FLOOD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration", "flood.py")
+FORMS = [*flood.FORMS, flood.CONNECTING]
 
 
 class Stops:
@@ -160,9 +160,10 @@ class Faults:
 
     # --- agents ---
 
-    def agent(self):
+    def agent(self, spared=None):
         """One that runs."""
-        running = [agent for agent in self.world.agents if agent not in self.world.stops.open]
+        running = [agent for agent in self.world.agents
+                   if agent not in self.world.stops.open and agent != spared]
         return self.choose.choice(running) if running else None
 
     def stop_agent(self):
@@ -176,23 +177,23 @@ class Faults:
         self.later(self.choose.choice((0, 0.3, 2)), start)
 
     def kill_agent(self):
-        agent = self.agent()
+        agent = self.agent(spared=self.world.lasting)
         if agent:
             self.world.stops.begin(agent)
             agent.kill()
+            self.world.check_end(agent, -signal.SIGKILL)
             self.restart_later(agent)
         return agent
 
     def terminate_agent(self):
-        agent = self.agent()
+        agent = self.agent(spared=self.world.lasting)
         if agent:
             self.world.stops.begin(agent)  # what it has not answered by now its next process answers
             begun = lab.now()
-            status = agent.terminate()
+            agent.terminate()
             if lab.now() - begun > 1:
                 note("an agent took %.1f s to end" % (lab.now() - begun))
-            if status != 0:
-                self.world.wrong.append("an agent that was asked to stop exits with %d" % status)
+            self.world.check_end(agent, 0)
             self.restart_later(agent)
         return agent
 
@@ -262,12 +263,38 @@ class Faults:
     # --- other users ---
 
     def flood(self):
-        """From an unprivileged user (nobody) when this runs as root."""
         agent = self.agent()
         if agent:
             seconds = self.choose.choice((0.5, 1.5))
-            form = self.choose.choice(("pipelined", "everywhere"))
-            lab.spawn([sys.executable, FLOOD, agent.socket_path, form, str(seconds)],
-                      stderr=subprocess.DEVNULL)
-            self.world.floods.append((lab.now(), lab.now() + seconds + 2))
+            self.later(seconds + 1, Flood(self.world, agent, self.choose.choice(FORMS), seconds).end)
         return agent
+
+    def flood_in_turn(self, agent):
+        """With each form."""
+        for form in FORMS:
+            one = Flood(self.world, agent, form, 1)
+            try:
+                one.process.wait(5 * lab.SCALE)
+            except subprocess.TimeoutExpired:
+                pass  # it waits for a connection
+            one.end()
+
+
+class Flood:
+    """From an unprivileged user (nobody) when this runs as root."""
+
+    def __init__(self, world, agent, form, seconds):
+        self.world, self.agent, self.form, self.begun = world, agent, form, lab.now()
+        world.floods.append((self.begun, self.begun + seconds + 2))
+        self.process = lab.spawn([sys.executable, flood.__file__, agent.socket_path, form, str(seconds)],
+                                 stderr=subprocess.PIPE, text=True)
+
+    def end(self):
+        """A flood fails if it gets no connection: its agent was away, or nothing was flooded."""
+        lab.end_process(self.process)
+        said = self.process.stderr.read()
+        self.process.stderr.close()
+        was_away = self.world.stops.seconds([self.agent], self.begun, lab.now()) > 0
+        if self.process.returncode not in (0, -signal.SIGKILL, flood.NO_LEASE) and not was_away:
+            self.world.wrong.append("the flood '%s' fails with %d: %s" % (
+                self.form, self.process.returncode, said.strip()[-200:]))
