@@ -59,7 +59,8 @@ void client_note(struct client *client, const char *format, ...) {
 
 /* --- requests --- */
 
-/* Space for `wanted` more bytes behind `length` ones, as far as `max` allows; or NULL. */
+/* Space for `wanted` more bytes behind `length` ones, as far as `max` allows; or NULL. A former copy, which
+ * realloc(3) would leave, may have resume tokens. */
 static char *room_behind(char **buffer, size_t *size, size_t length, size_t wanted, size_t min, size_t max) {
     size_t room = *size ? *size : min;
 
@@ -67,9 +68,14 @@ static char *room_behind(char **buffer, size_t *size, size_t length, size_t want
         return *buffer + length;
     while (room - length < wanted)
         room *= 2;
-    char *larger = room > max ? NULL : realloc(*buffer, room);
+    char *larger = room > max ? NULL : malloc(room);
     if (!larger)
         return NULL;
+    if (*buffer) {
+        memcpy(larger, *buffer, length);
+        explicit_bzero(*buffer, *size);
+        free(*buffer);
+    }
     *buffer = larger;
     *size = room;
     return larger + length;

@@ -143,9 +143,14 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
     }
 }
 
+static void log_end(const struct hold *hold) {
+    hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
+}
+
 void hold_lead_give_up(struct hold *hold) {
     bool is_empty = unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
 
+    log_end(hold);
     /* Extended after all, the lease would linger for nothing. Otherwise it ends as a loss, which a release
      * would hide; and without a service manager and hooks the led service stops only now. */
     if (is_empty && redlock_remaining_ns(hold->lease) > hold_grace_ns(hold))
@@ -154,8 +159,7 @@ void hold_lead_give_up(struct hold *hold) {
 
 void hold_lead_end(struct hold *hold) {
     (void) unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
-    if (!hold->lost)
-        hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
+    log_end(hold);
     if (hold->signals.count > 0)
         hold_release_last(hold);
     else

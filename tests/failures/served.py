@@ -129,6 +129,9 @@ class Served:
         """A fresh agent, which has allocated nothing for its clients yet."""
         self.agent.kill()
         self.sessions = []
+        for node in self.nodes:
+            for key in node.call("KEYS", self.name("*")):
+                node.call("DEL", key)
         self.start()
 
     def learn(self, scenario):

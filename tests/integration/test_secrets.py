@@ -321,12 +321,18 @@ def test_repeated_on_connection_for_messages():
     agent.kill()
 
 
+LEASES = 40
 CLIENT = """
-import ctypes, sys
+import ctypes, select, sys
 library = ctypes.CDLL(sys.argv[1])
-connection, lease = ctypes.c_void_p(), ctypes.c_void_p()
+library.redlock_fence.restype = ctypes.c_uint64
+connection, leases = ctypes.c_void_p(), [ctypes.c_void_p() for _ in range(int(sys.argv[3]))]
 assert library.redlock_connect(sys.argv[2].encode(), ctypes.byref(connection)) == 0
-assert library.redlock_acquire(connection, b"library", None, ctypes.byref(lease)) == 0
+for i, lease in enumerate(leases):
+    assert library.redlock_acquire_async(connection, b"library-%d" % i, None, ctypes.byref(lease)) == 0
+while not all(library.redlock_fence(lease) for lease in leases):
+    select.select([library.redlock_fd(connection)], [], [])
+    assert library.redlock_dispatch(connection) == 0
 print("held", flush=True)
 sys.stdin.readline()
 library.redlock_close(connection)
@@ -336,14 +342,15 @@ sys.stdin.readline()
 
 
 def test_library():
+    """Its buffers grow while all grants arrive at once."""
     nodes = lab.nodes(3)
     agent = lab.Agent(nodes)
     library = os.path.join(lab.BUILD, "client-lib", "libredlock.so.0")
-    client = lab.spawn(["python3", "-c", CLIENT, library, agent.socket_path], stdin=subprocess.PIPE,
-                       stdout=subprocess.PIPE, text=True)
-    equal(client.stdout.readline(), "held\n", "a program of libredlock has a lease")
-    needles = forms(key_on(nodes[0], "library"))[1:]
-    equal(len(seen(dump(client), needles)), 2, "and its resume token in memory")
+    client = lab.spawn(["python3", "-c", CLIENT, library, agent.socket_path, str(LEASES)],
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    equal(client.stdout.readline(), "held\n", "a program of libredlock has %d leases" % LEASES)
+    needles = [half for i in range(LEASES) for half in forms(key_on(nodes[0], "library-%d" % i))[1:]]
+    equal(len(seen(dump(client), needles)), 2 * LEASES, "and their resume tokens in memory")
     client.stdin.write("\n")
     client.stdin.flush()
     equal(client.stdout.readline(), "closed\n", "it closes the connection")
