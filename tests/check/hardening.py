@@ -1,5 +1,5 @@
-"""What was built is hardened: each flag that meson.build adds left its mark in the agent, the command and
-the library."""
+"""What was built is hardened: each flag that meson.build adds left its mark in the library and
+the programs."""
 
 import os
 import platform
@@ -10,8 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from tap import equal, main, ok  # noqa: E402
 
-AGENT, COMMAND, LIBRARY, COMPILER = sys.argv[1:]
-PROGRAMS = AGENT, COMMAND
+COMPILER, LIBRARY, *PROGRAMS = sys.argv[1:]
 BUILT = *PROGRAMS, LIBRARY
 IS_X86 = platform.machine() == "x86_64"
 

@@ -1,5 +1,5 @@
 """alert_series.py RULES DIRECTORY: promtool evaluates the alerts over made-up series. Each is silent
-in healthy ones, and on with its cause."""
+in healthy ones and beside what it leaves out, and on with each of its causes."""
 
 import json
 import os
@@ -25,6 +25,7 @@ HEALTHY = {
     'redlock_extension_delay_seconds_bucket{le="0.524288"}': "0+100x60",
     'redlock_extension_delay_seconds_bucket{le="1.048576"}': "0+100x60",
     'redlock_extension_delay_seconds_bucket{le="+Inf"}': "0+100x60",
+    "redlock_extension_delay_seconds_count": "0+100x60",
     'redlock_loop_lag_seconds_bucket{thread="front",le="0.065536"}': "0+10x60",
     'redlock_loop_lag_seconds_bucket{thread="front",le="0.131072"}': "0+100x60",
     'redlock_loop_lag_seconds_bucket{thread="front",le="0.262144"}': "0+100x60",
@@ -39,13 +40,43 @@ HEALTHY = {
     "redlock_leases": "100x60",
     "redlock_waiters": "100x60",
     "redlock_leases_max": "10000x60",
+    'redlock_quota_used{quota="max_extensions"}': "100x60",
+    "redlock_extensions_max": "10000x60",
     'redlock_user_quota_ratio{quota="max_leases"}': "0.2x60",
     'redlock_node_clock_offset_seconds{node="a"}': "0.01x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.065536"}': "0+10x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.131072"}': "0+100x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.262144"}': "0+100x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="+Inf"}': "0+100x60",
+    'redlock_node_round_trip_seconds_count{node="a"}': "0+100x60",
 }
+
+EXTENSION_DELAY = "redlock_extension_delay_seconds", "", 0.524288
+LOOP_LAG = "redlock_loop_lag_seconds", 'thread="front"', 0.131072
+ROUND_TRIP = "redlock_node_round_trip_seconds", 'node="a"', 0.131072
+QUIET = 16  # events a minute in an agent with little to do
+
+
+def late(histogram, *minutes):
+    """The histogram (name, labels, bound) of a quiet agent. Of each of the minutes (minute, n), n events are
+    later than the bound, by up to twice as much."""
+    name, labels, bound = histogram
+    numbers, n_late = dict(minutes), 0
+    total, below = [], []
+    for minute in range(61):
+        n_late += numbers.get(minute, 0)
+        total.append(QUIET * minute)
+        below.append(QUIET * minute - n_late)
+
+    def row(suffix, own, values):
+        own = ",".join(filter(None, (labels, own)))
+        return name + suffix + ("{%s}" % own if own else ""), " ".join(map(str, values))
+
+    rows = [row("_bucket", 'le="%s"' % le, below if le <= bound else total)
+            for le in (bound / 2, bound, bound * 2)]
+    rows += [row("_bucket", 'le="%s"' % le, total) for le in ("2.097152", "+Inf")]
+    return dict(rows + [row("_count", "", total)])
+
 
 # What is different when the alert is on.
 CAUSES = {
@@ -71,6 +102,28 @@ CAUSES = {
     "RedlockNodeSlow": {'redlock_node_round_trip_seconds_bucket{node="a",le="0.131072"}': "0+98x60"},
 }
 
+EACH_MINUTE = [(minute, 1) for minute in range(1, 61)]
+MORE_CAUSES = (
+    ("RedlockSessionsNearLimit", {"redlock_leases": "5000x60", "redlock_waiters": "4000x60"}),
+    ("RedlockSessionsNearLimit", {'redlock_quota_used{quota="max_extensions"}': "9000x60"}),
+    # What lasts, in a quiet agent.
+    ("RedlockExtensionsLate", late(EXTENSION_DELAY, *EACH_MINUTE)),
+    ("RedlockLoopLag", late(LOOP_LAG, *EACH_MINUTE)),
+    ("RedlockNodeSlow", late(ROUND_TRIP, *EACH_MINUTE)),
+)
+
+# What causes no alert.
+EVERY_FOUR_MINUTES = [(minute, 1) for minute in range(4, 61, 4)]
+SILENT = (
+    {},
+    late(EXTENSION_DELAY, *EVERY_FOUR_MINUTES),
+    late(EXTENSION_DELAY, (30, QUIET)),  # a pause in which all of a minute's extensions were due
+    late(LOOP_LAG, (30, 1)),  # one pause
+    late(LOOP_LAG, *EVERY_FOUR_MINUTES),
+    late(ROUND_TRIP, *EVERY_FOUR_MINUTES),
+    late(ROUND_TRIP, (30, QUIET)),
+)
+
 
 def series(changes):
     for name, values in {**HEALTHY, **changes}.items():
@@ -79,13 +132,22 @@ def series(changes):
         yield {"series": name, "values": values}
 
 
-def firing(expressions, changes):
-    """One test: which alerts are on after 55 minutes, by the samples of ALERTS."""
+def test(expression, minute, changes, alerts):
     return {"interval": "1m", "input_series": list(series(changes)),
-            "promql_expr_test": [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                                  "eval_time": "55m",
+            "promql_expr_test": [{"expr": "count by (alertname) (%s)" % expression,
+                                  "eval_time": "%dm" % minute,
                                   "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}
-                                                  for alert in expressions]}]}
+                                                  for alert in alerts]}]}
+
+
+def on(alert, changes):
+    """This alert, and no other, is on after 55 minutes, by the samples of ALERTS."""
+    return test('ALERTS{alertstate="firing"}', 55, changes, [alert])
+
+
+def silent(changes):
+    """No alert was on in any minute of the hour."""
+    return test('count_over_time(ALERTS{alertstate="firing"}[1h])', 60, changes, [])
 
 
 def main():
@@ -93,7 +155,8 @@ def main():
     alerts = re.findall(r"(?m)^ +- alert: (\w+)$", open(rules).read())
     if sorted(alerts) != sorted(CAUSES):
         sys.exit("alerts without a cause here, or causes without an alert: %s" % (set(alerts) ^ set(CAUSES)))
-    tests = [firing([], {})] + [firing([alert], CAUSES[alert]) for alert in alerts]
+    tests = [on(*cause) for cause in (*CAUSES.items(), *MORE_CAUSES)]
+    tests += [silent(changes) for changes in SILENT]
     os.mkdir(directory)
     path = os.path.join(directory, "test.yml")
     with open(path, "w") as file:
