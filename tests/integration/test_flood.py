@@ -163,6 +163,26 @@ def test_leader():
     asker.close()
 
 
+def test_first_queries():
+    """A LEADER on each of many sessions at once, beside a holder that asks nothing: most of them wait in their
+    sockets, also those of clients that send no more."""
+    holder = agent.client(3)
+    held = [holder.acquire("silent-%d" % i, "TTL", TTL_MS)["id"] for i in range(LEASES)]
+    sessions = [agent.client() for _ in range(1000)]
+    replies = []
+    for last in False, False, True:
+        for i, session in enumerate(sessions):
+            session.send("LEADER", "nobody's-%d" % i)
+            session.send("ECHO", i)
+            if last:
+                session.socket.shutdown(socket.SHUT_WR)
+        replies += [[session.reply(), session.reply()] for session in sessions]
+    equal(replies, 3 * [[None, str(i)] for i in range(len(sessions))], "all are answered, in order")
+    equal([id for id in held if holder.call("CHECK", id) == 0], [], "the silent holder loses nothing")
+    for client in sessions + [holder]:
+        client.close()
+
+
 def slow_agent():
     """Where a user has 1000 units a second beside another."""
     return lab.Agent(lab.nodes(1), "max_work = 1000")
@@ -533,5 +553,5 @@ def test_memory():
 
 
 main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
-     test_leader, test_max_work, test_input, test_last_requests, test_many_end, test_expelled, test_answers,
+     test_leader, test_first_queries, test_max_work, test_input, test_last_requests, test_many_end, test_expelled, test_answers,
      test_subscription, test_slow_node, test_state_slow)
