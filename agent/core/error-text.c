@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "core/lock-value.h"
 #include "core/shard-state.h"
 
@@ -29,7 +30,10 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
         append(buffer, &length, "several requests contend for the name at this moment");
         return length;
     }
-    (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
+    if (lease->seen_type)
+        (void) bytes_escape(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
+    else
+        (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
     if (lease->seen_type)
         append(buffer, &length, "its Redis key is of type %s, which is no lock", holder);
     else if (!holder[0])

@@ -146,6 +146,7 @@ size_t lock_value_print(const char *value, size_t length, char *buffer, size_t s
         return bytes_escape(parts.holder, parts.holder_length, buffer, size);
     if (length <= LOCK_VALUE_FOREIGN_WHOLE)
         return bytes_escape(value, length, buffer, size);
-    size_t used = bytes_escape(value, LOCK_VALUE_FOREIGN_SHOWN, buffer, size);
+    size_t shown = length / 2 < LOCK_VALUE_FOREIGN_SHOWN ? length / 2 : LOCK_VALUE_FOREIGN_SHOWN;
+    size_t used = bytes_escape(value, shown, buffer, size);
     return used + bytes_escape(LOCK_VALUE_MORE, strlen(LOCK_VALUE_MORE), buffer + used, size - used);
 }

@@ -119,8 +119,8 @@ bool lock_value_is_same_lease(const char *one, size_t one_length, const char *ot
 bool lock_value_is_same_holder(const char *one, size_t one_length, const char *other, size_t other_length);
 
 /* The part of a value that people read, escaped and cut to fit: "host:agent:pid" of an agent's. A person who
- * knows another library's whole value can release the lock: so a long value is shown in part. Returns the
- * text's length. */
-enum { LOCK_VALUE_FOREIGN_WHOLE = 16, LOCK_VALUE_FOREIGN_SHOWN = 12 };
+ * knows another library's whole value can release the lock: so of a value that may be random, half is shown.
+ * Returns the text's length. */
+enum { LOCK_VALUE_FOREIGN_WHOLE = 8, LOCK_VALUE_FOREIGN_SHOWN = 12 };
 #define LOCK_VALUE_MORE "..."
 size_t lock_value_print(const char *value, size_t length, char *buffer, size_t size);

@@ -47,11 +47,13 @@ static void test_foreign(void) {
         ok(!lock_value_is_agents(foreign[i], strlen(foreign[i])), "not an agent's value: %s", foreign[i]);
     (void) lock_value_print("a b\\\x01", 5, text, sizeof(text));
     is_string(text, "a\\x20b\\x5c\\x01", "a short foreign value is printed whole, escaped");
-    (void) lock_value_print("0123456789abcdef", 16, text, sizeof(text));
-    is_string(text, "0123456789abcdef", "one of 16 bytes is short");
-    (void) lock_value_print("0123456789abcdefg", 17, text, sizeof(text));
-    is_string(text, "0123456789ab...", "of a long one nobody learns how to release the lock");
-    (void) lock_value_print("aaaaaaaaaa", 10, text, 8);
+    (void) lock_value_print("01234567", 8, text, sizeof(text));
+    is_string(text, "01234567", "one of 8 bytes is short");
+    (void) lock_value_print("674b5e1c9a3f2", 13, text, sizeof(text));
+    is_string(text, "674b5e...", "of a longer one nobody learns how to release the lock");
+    (void) lock_value_print("0123456789abcdef0123456789abcdef", 32, text, sizeof(text));
+    is_string(text, "0123456789ab...", "of a long one, 12 bytes are shown");
+    (void) lock_value_print("aaaaaaaaaaaaaaaa", 16, text, 8);
     is_string(text, "aaaa", "and is cut to the buffer");
 }
 
