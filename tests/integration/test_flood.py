@@ -164,8 +164,8 @@ def test_leader():
 
 
 def test_first_queries():
-    """A LEADER on each of many sessions at once, beside a holder that asks nothing: most of them wait in their
-    sockets, also those of clients that send no more."""
+    """A LEADER on each of many sessions at once, beside a holder that asks nothing: most of them wait in
+    their sockets, also those of clients that send no more."""
     holder = agent.client(3)
     held = [holder.acquire("silent-%d" % i, "TTL", TTL_MS)["id"] for i in range(LEASES)]
     sessions = [agent.client() for _ in range(1000)]
@@ -553,5 +553,5 @@ def test_memory():
 
 
 main(test_memory, test_pipelined, test_connections, test_resumptions, test_connecting, test_listings,
-     test_leader, test_first_queries, test_max_work, test_input, test_last_requests, test_many_end, test_expelled, test_answers,
-     test_subscription, test_slow_node, test_state_slow)
+     test_leader, test_first_queries, test_max_work, test_input, test_last_requests, test_many_end,
+     test_expelled, test_answers, test_subscription, test_slow_node, test_state_slow)

@@ -10,19 +10,19 @@
 #include "library-harness.h"
 #include "tap.h"
 
-enum call { CALL_REALLOC, CALL_SEND, CALL_RECV, CALL_PPOLL, CALLS };
+enum call { CALL_MALLOC, CALL_SEND, CALL_RECV, CALL_PPOLL, CALLS };
 
-static const char *const names[CALLS] = {"realloc()", "send()", "recv()", "ppoll()"};
+static const char *const names[CALLS] = {"malloc()", "send()", "recv()", "ppoll()"};
 
 /* In the thread that calls the library. */
 static _Thread_local int failing[CALLS]; /* errno; 0: the call works */
 static _Thread_local unsigned failures;
 
-void *__real_realloc(void *memory, size_t size);
+void *__real_malloc(size_t size);
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
 int __real_ppoll(struct pollfd *fds, nfds_t n_fds, const struct timespec *timeout, const sigset_t *mask);
-void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_malloc(size_t size);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
 int __wrap_ppoll(struct pollfd *fds, nfds_t n_fds, const struct timespec *timeout, const sigset_t *mask);
@@ -36,8 +36,8 @@ static bool fails(enum call call) {
 }
 
 /* The linker calls these in place of the C library's. */
-void *__wrap_realloc(void *memory, size_t size) {
-    return fails(CALL_REALLOC) ? NULL : __real_realloc(memory, size);
+void *__wrap_malloc(size_t size) {
+    return fails(CALL_MALLOC) ? NULL : __real_malloc(size);
 }
 
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags) {
@@ -74,7 +74,7 @@ static void test_lost(enum call call, int errno_value, int want) {
         scripted_send("no RESP\r\n");
     else
         failing[call] = errno_value;
-    if (call == CALL_REALLOC)
+    if (call == CALL_MALLOC)
         send_much();
     is_int(redlock_check(lease), want, name);
     ok(!redlock_valid(lease), "the lease is not valid after the library has ended the connection");
@@ -177,7 +177,7 @@ static void test_shortage_in_loop(enum call call) {
 
 int main(void) {
     test_lost(CALLS, 0, REDLOCK_PROTOCOL);
-    test_lost(CALL_REALLOC, ENOMEM, REDLOCK_NO_MEMORY);
+    test_lost(CALL_MALLOC, ENOMEM, REDLOCK_NO_MEMORY);
     test_lost(CALL_RECV, EIO, REDLOCK_SYSTEM);
     test_lost(CALL_PPOLL, EINVAL, REDLOCK_SYSTEM);
     test_lost_in_release();
