@@ -176,6 +176,9 @@ class Served:
             return True
         except (Refused, ConnectionError, BrokenPipeError):
             return False
+        except TimeoutError:
+            self.must_run()  # with a store, a session stays open when its agent ends
+            raise
         finally:
             received = b"".join(session.received for session in self.sessions)
             for session in self.sessions:
@@ -211,10 +214,13 @@ class Served:
         """What must hold after all faults, or before the agent ends."""
         self.settle(self.descriptors)
 
-    def all_vote(self):
+    def must_run(self):
         if self.agent.process.poll() is not None:
             raise Wrong("the agent ended with %d: %s" % (
                 self.agent.process.returncode, self.agent.log_text().splitlines()[-1:]))
+
+    def all_vote(self):
+        self.must_run()
         try:
             return self.agent.status()["voting"] == len(self.nodes)
         except (ConnectionError, TypeError):
