@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/utf8.h"
 
 void node_init(struct node *node) {
     *node = (struct node){.marked_ns = INSTANT_NEVER,
@@ -173,17 +174,14 @@ size_t node_cut_text(char *buffer, size_t size) {
     return length + sizeof(ellipsis) - 1;
 }
 
-/* Clients get the text, and some show it on a terminal: a server's own error may have any bytes. */
+/* A server's own error may have any bytes; clients get the text, and some show it on a terminal. */
 static void note(char ret[NODE_TROUBLE_BYTES], const char *text, size_t length) {
     bool fits = length < NODE_TROUBLE_BYTES;
 
+    memcpy(ret, text, fits ? length : NODE_TROUBLE_BYTES - 1);
     if (!fits)
-        length = NODE_TROUBLE_BYTES - 1;
-    for (size_t i = 0; i < length; i++)
-        ret[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
-    ret[length] = '\0';
-    if (!fits)
-        (void) node_cut_text(ret, NODE_TROUBLE_BYTES);
+        length = node_cut_text(ret, NODE_TROUBLE_BYTES);
+    (void) utf8_make_printable(ret, length);
 }
 
 void node_note_trouble(struct node *node, const char *text, size_t length) {

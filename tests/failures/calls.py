@@ -82,7 +82,7 @@ class Orders:
             self.memory = mmap.mmap(file.fileno(), SIZE)
         struct.pack_into("16s", self.memory, 24, program.encode())
         struct.pack_into("=I", self.memory, HEADER.size - 4, old_kernel)
-        self.given = None
+        self.given, self.lasting = None, False
         self.environment = {"FAILING_CALLS": self.path, "LD_PRELOAD": LIBRARY}
         self.prefix = ["env"] + ["%s=%s" % pair for pair in self.environment.items()]
 
@@ -106,7 +106,7 @@ class Orders:
 
     def give(self, name, number, error, lasting=False):
         """From now on the number-th call fails; lasting: each later one too."""
-        self.given = name
+        self.given, self.lasting = name, lasting
         names = list(ERRORS)  # before a program has mapped the file
         index = self._names().index(name) if self.names_known() else names.index(name)
         struct.pack_into("=5I", self.memory, 4, number, error_number(error), lasting, 0, 0)

@@ -84,6 +84,8 @@ class Starts:
             try:
                 client = lab.Client(socket_path, 3, timeout=BOUND_S)
                 grant = client.acquire(name, "WAIT", 3000)
+                if self.orders.lasting and str(grant).startswith("NOQUORUM"):
+                    raise Refused(str(grant))  # without descriptors it reaches no node
                 require(isinstance(grant, dict), "the first lease: %s" % grant)
                 require(grant["fence"] > (self.fences.get(name, 0) if self.in_nodes else 0),
                         "a fencing token that does not grow")

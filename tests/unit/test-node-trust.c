@@ -421,8 +421,9 @@ static void test_trouble_text(void) {
     text[ROOM - 8] = ' ';
     node_note_trouble(&node, text, ROOM + 1);
     is_string(node.trouble + ROOM - 9, "x ...", "or at the last blank that leaves room for the dots");
-    node_note_trouble(&node, "ERR \x1b[31m\n<0>\a\xff~\x7f", 17);
-    is_string(node.trouble, "ERR ?[31m?<0>??~?", "only printable ASCII characters are kept");
+    node_note_trouble(&node, "ERR \x1b[31m\n<0>\a\xff~\x7f\xc2\x9b\xc3\xa9\xc3", 22);
+    is_string(node.trouble, "ERR ?[31m?<0>??~??\xc3\xa9?",
+              "without control characters, and what is no UTF-8");
 }
 
 int main(void) {

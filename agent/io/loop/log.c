@@ -75,33 +75,6 @@ static_assert(sizeof(event_words) / sizeof(event_words[0]) == LOG_EVENT_COUNT, "
 
 /* --- text --- */
 
-static bool is_printable(uint32_t character) {
-    if (character < 0x20 || (character >= 0x7f && character < 0xa0))
-        return false; /* control characters, those of eight bits too */
-    return !(character == 0x061c || character == 0x200e || character == 0x200f ||
-             (character >= 0x2028 && character <= 0x202e) || (character >= 0x2066 && character <= 0x2069) ||
-             character == 0xfeff);
-}
-
-/* In place; returns the new length. */
-static size_t make_printable(char *text, size_t length) {
-    size_t out = 0;
-
-    for (size_t at = 0; at < length;) {
-        uint32_t character;
-        size_t bytes = utf8_decode(text + at, length - at, &character);
-        if (bytes > 0 && is_printable(character)) {
-            memmove(text + out, text + at, bytes);
-            out += bytes;
-        } else {
-            text[out++] = '?';
-        }
-        at += bytes > 0 ? bytes : 1;
-    }
-    text[out] = '\0';
-    return out;
-}
-
 /* --- the journal's native protocol: lines KEY=value in one datagram (systemd.io/JOURNAL_NATIVE_PROTOCOL)
  * --- */
 
@@ -119,7 +92,7 @@ static void add(struct datagram *datagram, const char *key, const char *value, s
     int prefix = snprintf(field, FIELD_BYTES_MAX, "%s=", key);
     size_t room = FIELD_BYTES_MAX - 2 - (size_t) prefix, taken = length < room ? length : room;
     memcpy(field + prefix, value, taken);
-    taken = (size_t) prefix + make_printable(field + prefix, taken);
+    taken = (size_t) prefix + utf8_make_printable(field + prefix, taken);
     field[taken] = '\n';
     datagram->length += taken + 1;
 }
@@ -176,7 +149,8 @@ static int write_line(enum log_level level, const char *text, size_t length) {
     struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     memcpy(line + prefix, text, taken);
-    taken = (size_t) prefix + make_printable(line + prefix, taken); /* the cut may have split a character */
+    taken =
+        (size_t) prefix + utf8_make_printable(line + prefix, taken); /* the cut may have split a character */
     line[taken++] = '\n';
     if (poll(&fd, 1, 0) == 0)
         return -EAGAIN;
@@ -217,7 +191,7 @@ void log_event_list(enum log_level level, const struct log_fields *fields, const
 
     if (vsnprintf(message, LOG_LINE_BYTES_MAX, format, arguments) < 0)
         message[0] = '\0';
-    size_t length = make_printable(message, strlen(message));
+    size_t length = utf8_make_printable(message, strlen(message));
     write_or_drop(level, fields, message, length);
     errno = saved_errno;
 }
