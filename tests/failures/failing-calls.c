@@ -19,6 +19,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,21 +42,22 @@
 #include <unistd.h>
 
 /* Functions of syscall(2) have the name of the system call. */
-#define CALLS(X)                                                                                          \
-    X(malloc)                                                                                             \
-    X(calloc)                                                                                             \
-    X(realloc)                                                                                            \
-    X(reallocarray)                                                                                       \
-    X(posix_memalign)                                                                                     \
-    X(mmap)                                                                                               \
-    X(ftruncate)                                                                                          \
-    X(eventfd) X(memfd_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(timerfd_create) X(signalfd)  \
-        X(socket) X(socketpair) X(bind) X(listen) X(accept4) X(connect) X(getsockname) X(getsockopt)      \
-            X(setsockopt) X(send) X(sendto) X(sendmsg) X(sendmmsg) X(write) X(writev) X(recv) X(recvmsg)  \
-                X(recvmmsg) X(read) X(pread) X(poll) X(ppoll) X(open) X(openat) X(fopen) X(fcntl) X(dup2) \
-                    X(dup3) X(pipe2) X(getrandom) X(pthread_create) X(fork) X(execvp) X(prctl)            \
-                        X(getaddrinfo) X(io_setup) X(io_submit) X(io_getevents) X(pidfd_open)             \
-                            X(pidfd_send_signal) X(io_write) X(opendir) X(mkdir) X(unlink) X(flock)
+#define CALLS(X)                                                                                         \
+    X(malloc)                                                                                            \
+    X(calloc)                                                                                            \
+    X(realloc)                                                                                           \
+    X(reallocarray)                                                                                      \
+    X(posix_memalign)                                                                                    \
+    X(mmap)                                                                                              \
+    X(ftruncate)                                                                                         \
+    X(eventfd)                                                                                           \
+    X(memfd_create) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(timerfd_create) X(signalfd) X(socket)  \
+        X(socketpair) X(bind) X(listen) X(accept4) X(connect) X(getsockname) X(getsockopt) X(setsockopt) \
+            X(send) X(sendto) X(sendmsg) X(sendmmsg) X(write) X(writev) X(recv) X(recvmsg) X(recvmmsg)   \
+                X(read) X(pread) X(poll) X(ppoll) X(open) X(openat) X(fopen) X(fcntl) X(dup2) X(dup3)    \
+                    X(pipe2) X(getrandom) X(pthread_create) X(fork) X(execvp) X(prctl) X(getaddrinfo)    \
+                        X(io_setup) X(io_submit) X(io_getevents) X(pidfd_open) X(pidfd_send_signal)      \
+                            X(io_write) X(opendir) X(mkdir) X(unlink) X(flock)
 
 enum { NAME_BYTES = 24 };
 
@@ -110,6 +112,27 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+static void note_callers(void) {
+    void *frames[FRAMES];
+    size_t used = 0;
+    Dl_info info;
+
+    inside = true;
+    int n = backtrace(frames, FRAMES);
+    for (int i = 2; i < n && used < sizeof(control->where); i++)
+        if (dladdr(frames[i], &info))
+            used += (size_t) snprintf(control->where + used, sizeof(control->where) - used, "%s+0x%lx\n",
+                                      info.dli_fname, (char *) frames[i] - (char *) info.dli_fbase - 1);
+    inside = false;
+}
+
+/* After a fault that lasts, the last call that failed need not be the one that did the harm. */
+static void on_crash(int number) {
+    note_callers();
+    (void) signal(number, SIG_DFL);
+    (void) raise(number);
+}
+
 /* Whose other end takes no more bytes, or is closed. */
 static int full_socket, broken_socket;
 
@@ -143,6 +166,8 @@ __attribute__((constructor)) static void begin(void) {
         if (mapped->program[0] == '\0' || strcmp(mapped->program, program_invocation_short_name) == 0) {
             control = mapped;
             open_sockets();
+            (void) signal(SIGSEGV, on_crash);
+            (void) signal(SIGABRT, on_crash);
             (void) unsetenv("LD_PRELOAD"); /* the programs that this one starts have their own allocators */
         }
     }
@@ -150,20 +175,6 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 /* --- which call fails --- */
-
-static void note_callers(void) {
-    void *frames[FRAMES];
-    size_t used = 0;
-    Dl_info info;
-
-    inside = true;
-    int n = backtrace(frames, FRAMES);
-    for (int i = 2; i < n && used < sizeof(control->where); i++)
-        if (dladdr(frames[i], &info))
-            used += (size_t) snprintf(control->where + used, sizeof(control->where) - used, "%s+0x%lx\n",
-                                      info.dli_fname, (char *) frames[i] - (char *) info.dli_fbase - 1);
-    inside = false;
-}
 
 static bool is_socket(int fd, bool stream) {
     int type = 0;

@@ -10,6 +10,7 @@ from descriptor_store import KeptAgent
 from served import CONFIG, Refused, require
 
 BOUND_S = 8
+UNSERVED_S = 1  # of a fault that lasts; then it ends, and the agent must serve
 ENDS = (69, 71, 78)  # of redlockd(8)
 
 
@@ -74,18 +75,22 @@ class Starts:
 
     def serve(self, process, socket_path):
         """Acquires and releases as soon as it serves; the agent may end instead."""
-        until = lab.now() + BOUND_S * lab.SCALE
+        begun = lab.now()
+        until = begun + BOUND_S * lab.SCALE
         tries = 0
         while process.poll() is None:
             tries += 1
             name = "%s-%d" % (self.name(), tries)  # a lease whose session broke may last for its ttl
+            if self.orders.lasting and lab.now() > begun + UNSERVED_S:
+                self.orders.relent()  # it may end all sessions
             if lab.now() > until:
                 raise TimeoutError("the agent does not serve")
             try:
                 client = lab.Client(socket_path, 3, timeout=BOUND_S)
                 grant = client.acquire(name, "WAIT", 3000)
                 if self.orders.lasting and str(grant).startswith("NOQUORUM"):
-                    raise Refused(str(grant))  # without descriptors it reaches no node
+                    self.orders.relent()  # without memory or descriptors it reaches no node
+                    continue
                 require(isinstance(grant, dict), "the first lease: %s" % grant)
                 require(grant["fence"] > (self.fences.get(name, 0) if self.in_nodes else 0),
                         "a fencing token that does not grow")

@@ -34,7 +34,8 @@ CALLS_MAX = {"epoll_wait": 10, "recv": 60}  # the agent polls before it sleeps
 REPEATS_MAX = 20  # calls after the last that a scenario without a fault makes
 # libconfuse and the C library's name service do not check for NULL from malloc(3), and hiredis 0.14 ends the
 # process then.
-BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|global_state_allocate|nss_database_reload")
+BEYOND = re.compile("cfg_|hi_([mc]alloc|realloc|strdup)|abort [^<]*< libhiredis|global_state_allocate|"
+                    "nss_database_(reload|check_reload)")
 # glibc's resolver remembers that this list once had no memory, and keeps its lock if its table had none: the
 # process resolves no name again.
 UNRESOLVED = re.compile("resolv_conf_array_add|get_locked_global")
