@@ -462,13 +462,13 @@ int connection_misused(struct redlock *connection, const char *text) {
     return REDLOCK_BAD_ARGUMENT;
 }
 
-/* The texts of events during the call, such as the failure of another request, give way to those of the
- * connection's state. An agent's reply is none of these errors. */
 int connection_misanswered(struct redlock *connection, const char *text) {
     client_note(&connection->client, "%s", text);
     return REDLOCK_PROTOCOL;
 }
 
+/* The texts of events during the call, such as the failure of another request, give way to those of the
+ * connection's state. An agent's reply is none of these errors. */
 int connection_failed(struct redlock *connection, int error) {
     struct client *client = &connection->client;
     const char *why = client->broken_text;

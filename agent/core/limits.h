@@ -31,7 +31,7 @@ enum {
     ASKING_SESSION_MAX = 2048,  /* held back requests included: beyond this a session is not read, */
     ASKING_USER_MAX = 8192,     /* and beyond this, the user's sessions with more than a share are not */
     ASKING_SHARE = 16,
-    QUERIES_USER_MAX = 32,           /* LEADER, of one user, under way: further ones wait in their sockets */
+    QUERIES_USER_MAX = 32,           /* LEADER, of one user, under way: further ones wait in sessions */
     OBSERVE_USER_QUERIES_MAX = 64,   /* the same of the names that its sessions observe: the others wait */
     LEASES_PAGE = 256,               /* entries of one LEASES reply */
     COOLING_NAMES_MAX = 1024,        /* cooling names that are listed */

@@ -260,7 +260,7 @@ void node_trust_gone(struct shard *shard, unsigned index, enum node_state state,
     assert(index < shard->config.nodes);
 
     node_gone(&shard->nodes[index], reason);
-    report_state(shard, index, state, reason);
+    report_state(shard, index, state, shard->nodes[index].trouble);
     if (state != NODE_STATE_PROBING)
         examined_without_trust(shard, index, now_ns);
     judge_clocks(shard, now_ns);

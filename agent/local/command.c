@@ -178,8 +178,10 @@ unsigned command_run(struct session *session, const struct resp_token *tokens, s
     assert(session_ready(session) && n_tokens > 0);
 
     const struct entry *entry = find(&tokens[0]);
-    if (entry && entry->handle == leader_command && leader_pauses(session))
+    if (entry && entry->handle == leader_command && leader_pauses(session)) {
+        session_note_work(session, WORK_SHARE_REQUEST, now_ns);
         return 0;
+    }
     bool accepted = session->accepted_at == session->request_at + 1;
     bool has_time = session->asked_ns > 0 && (accepted || session->accepted_at == 0);
     const struct call call = {

@@ -1,6 +1,6 @@
-/* Queries of sessions (LEADER) that the nodes have not answered: each user has QUERIES_USER_MAX at most,
- * because extensions and other users' requests wait at the nodes behind them. A session whose query has no
- * place pauses before this request. Owned by the front thread.
+/* Queries of sessions (LEADER) that the nodes have not answered, without those of sessions that have ended:
+ * each user has QUERIES_USER_MAX at most, because extensions and other users' requests wait at the nodes
+ * behind them. A session whose query has no place pauses before this request. Owned by the front thread.
  *
  * Users are accounts of the quota (quota.h). */
 #pragma once

@@ -76,6 +76,10 @@ static void check_guard(struct hold *hold) {
                         : "the guard, which would stop the unit in time, was killed");
 }
 
+static void log_end(const struct hold *hold) {
+    hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
+}
+
 void hold_lead(struct hold *hold) {
     hold->guard_event = UNIT_GUARD_QUIET; /* an earlier event concerned an earlier lead */
     run_hook(hold, "leader", hold->options.leader_hook);
@@ -94,10 +98,12 @@ void hold_lead(struct hold *hold) {
     }
     if (hold->lost && !redlock_valid(hold->lease))
         unit_guard_set(&hold->guard, 0); /* no time is left for stopping */
-    if (hold->lost)
-        cli_complain("%s: the lease %s%s%s", hold->options.name,
-                     redlock_valid(hold->lease) ? "can't be kept" : "was lost", hold->reason[0] ? ": " : "",
-                     hold->reason);
+    if (!hold->lost)
+        return;
+    cli_complain("%s: the lease %s%s%s", hold->options.name,
+                 redlock_valid(hold->lease) ? "can't be kept" : "was lost", hold->reason[0] ? ": " : "",
+                 hold->reason);
+    log_end(hold);
 }
 
 /* On this message the service manager stops the led service. If the agent returns meanwhile, the end of this
@@ -143,14 +149,9 @@ void hold_lead_step_down(struct hold *hold, bool ends) {
     }
 }
 
-static void log_end(const struct hold *hold) {
-    hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
-}
-
 void hold_lead_give_up(struct hold *hold) {
     bool is_empty = unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
 
-    log_end(hold);
     /* Extended after all, the lease would linger for nothing. Otherwise it ends as a loss, which a release
      * would hide; and without a service manager and hooks the led service stops only now. */
     if (is_empty && redlock_remaining_ns(hold->lease) > hold_grace_ns(hold))
@@ -159,7 +160,8 @@ void hold_lead_give_up(struct hold *hold) {
 
 void hold_lead_end(struct hold *hold) {
     (void) unit_guard_end_unit(&hold->guard, HOLD_END_UNIT_MS);
-    log_end(hold);
+    if (!hold->lost)
+        log_end(hold);
     if (hold->signals.count > 0)
         hold_release_last(hold);
     else

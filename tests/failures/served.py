@@ -204,7 +204,8 @@ class Served:
             session.release(session.acquire(self.name(name), "WAIT", 4000))
         session.close()
         self.sessions = []
-        require(self.neighbour.call("CHECK", self.secret["id"]) > 0, "the neighbour's lease is lost")
+        require(self.neighbour.call("CHECK", self.secret["id"]) > 0,
+                "the neighbour's lease is lost: %s" % self.neighbour.pushes)
         others = [push for push in self.neighbour.pushes if push[1] != self.secret["id"]]
         require(not others, "a push that is another's: %s" % others)
         self.neighbour.pushes.clear()

@@ -294,6 +294,13 @@ def test_error_texts():
         ok("ERR a?[31m b? c? d\u00e9?" in text, "%s: without control characters: %s" % (
             words[0], text[:200]))
     agent.kill()
+    refusing = lab.FakeNode("refusing")
+    reply = refusing._reply
+    refusing._reply = lambda word, items: b"-ERR e\x1b[2J\r\n" if word == b"SELECT" else reply(word, items)
+    agent = lab.Agent(lab.nodes(2) + [refusing], keepers=1, node_config="db = 1")
+    agent.wait_node("refusing", reason="ERR e?[2J")
+    ok(True, "nor is that of a refused greeting")
+    agent.kill()
 
 
 def test_all():

@@ -73,8 +73,6 @@ static const struct {
 
 static_assert(sizeof(event_words) / sizeof(event_words[0]) == LOG_EVENT_COUNT, "each event has its words");
 
-/* --- text --- */
-
 /* --- the journal's native protocol: lines KEY=value in one datagram (systemd.io/JOURNAL_NATIVE_PROTOCOL)
  * --- */
 
