@@ -128,6 +128,8 @@ class Record:
         kind_of_words = "libredlock" if kind.startswith("libredlock-") else kind
         if word not in ("ok", NO_ANSWER) and word not in WORDS.get(kind_of_words, ("NOTHELD",)):
             yield "%s: %s is answered with %s" % (answer.client.name, kind, word)
+        if end - begin <= answer.bound + SLACK_S * self.scale:
+            return
         excuse = self.stops.seconds([answer.client, "machine", agents[answer.agent]], begin, end)
         if kind_of_words == "libredlock" and word in ("away", "no-answer"):
             excuse += 10  # redlock_set_answer_timeout()'s default
