@@ -4,7 +4,7 @@ for every n until a scenario passes without a fault.
     python3 tests/failures/test_failures.py [SCENARIO [FUNCTION [ERRNO]]]
 
 A sample that the last commit selects, in 15 s, in REDLOCK_FAILURES_SECONDS, or in ten minutes with
-REDLOCK_TEST_ALL. All faults with REDLOCK_FAILURES_SECONDS=all, which takes half an hour, or with a SCENARIO
+REDLOCK_TEST_ALL. All faults with REDLOCK_FAILURES_SECONDS=all, which takes an hour, or with a SCENARIO
 (a part of its description) unless a time is given. The program and all its processes must refuse in order,
 retry, or end with a message; leases, other sessions and descriptors must be in order afterwards."""
 
