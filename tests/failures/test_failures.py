@@ -44,7 +44,7 @@ UNRESOLVED = re.compile("resolv_conf_array_add|get_locked_global")
 STARVED, STARVED_S = re.compile(r"the agent ended with 71: .*no memory for \d+ bytes within 1000 ms"), 1.0
 # While these last, an agent answers in order that it can't serve.
 UNSERVED = {("accept4", None), ("pidfd_open", None), ("pipe2", "start with host names")}
-WORKERS = (os.cpu_count() or 1) * (4 if ALL else 1)  # they mostly wait
+WORKERS = (os.cpu_count() or 1) * (4 if ALL else 2)  # they mostly wait
 TROUBLES_MAX = 8  # of a scenario; then it ends
 FAULTS_MIN = 3  # of a scenario, however long they take
 
