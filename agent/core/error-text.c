@@ -30,16 +30,14 @@ size_t error_text_busy(const struct lease *lease, char buffer[ERROR_TEXT_BYTES])
         append(buffer, &length, "several requests contend for the name at this moment");
         return length;
     }
-    if (lease->seen_type)
+    if (lease->seen_type) {
         (void) bytes_escape(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
-    else
-        (void) lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder));
-    if (lease->seen_type)
         append(buffer, &length, "its Redis key is of type %s, which is no lock", holder);
-    else if (!holder[0])
+    } else if (lock_value_print(lease->seen->bytes, lease->seen->head_length, holder, sizeof(holder)) == 0) {
         append(buffer, &length, "held by a key with an empty value");
-    else
+    } else {
         append(buffer, &length, "held by %s", holder);
+    }
     if (lease->seen_ttl_ms >= 0)
         append(buffer, &length, ", %lld ms left", (long long) lease->seen_ttl_ms);
     else

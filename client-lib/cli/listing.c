@@ -150,7 +150,7 @@ static uint64_t items_of(const struct resp_token *value) {
     return value->type == RESP_ARRAY || value->type == RESP_PUSH ? value->count : 0;
 }
 
-/* Behind the value and what is within it: the codec has bounded the depth. */
+/* The token after this value and all values in it. The recursion ends soon: the parser limits the depth. */
 static const struct resp_token *behind(const struct resp_token *value) {
     const struct resp_token *next = value + 1;
 

@@ -175,7 +175,7 @@ static const struct command {
     {'b', run_bless, false, {"bless", "a"}},
 };
 
-/* --- what was printed --- */
+/* --- output --- */
 
 static void check_printed(const char *text, size_t length) {
     for (size_t at = 0; at < length;) {

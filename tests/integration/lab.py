@@ -497,23 +497,11 @@ class Between(Proxy):
         hang_up(source, sink)
 
 
-class FakeNode:
-    """Greets like a Redis master, then answers each script call with the given error; None: never."""
+class FakeServer:
+    """Reads requests, and gives each the reply of _reply(), if it is not None."""
 
-    INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
-            "role:%s\r\nloading:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\n")
-
-    def __init__(self, name, error="-ERR no", role="master", silent_from_start=False,
-                 hashes=True):
-        self.name = name
-        self.error = error
-        self.role = role
-        self.silent = silent_from_start
-        self.hashes = hashes  # of scripts are right
-        self.calls = 0
-        self.run_id = os.urandom(20).hex().encode()
+    def __init__(self):
         self.socket_path = path("fake.sock")
-        self.address = "unix:" + self.socket_path
         self.listener = listener(self.socket_path)
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -539,6 +527,25 @@ class FakeNode:
                     file.flush()
         except (OSError, ValueError):
             pass
+
+
+class FakeNode(FakeServer):
+    """Greets like a Redis master, then answers each script call with the given error; None: never."""
+
+    INFO = ("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\nrun_id:%s\r\n"
+            "role:%s\r\nloading:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\n")
+
+    def __init__(self, name, error="-ERR no", role="master", silent_from_start=False,
+                 hashes=True):
+        self.name = name
+        self.error = error
+        self.role = role
+        self.silent = silent_from_start
+        self.hashes = hashes  # of scripts are right
+        self.calls = 0
+        self.run_id = os.urandom(20).hex().encode()
+        super().__init__()
+        self.address = "unix:" + self.socket_path
 
     def _reply(self, word, items):
         if self.silent:

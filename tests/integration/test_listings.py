@@ -15,36 +15,14 @@ LONGEST = 1.5 * SCALE
 HELLO = b"%%2\r\n$5\r\nproto\r\n:3\r\n$3\r\nnow\r\n:%d\r\n"
 
 
-class FakeAgent:
+class FakeAgent(lab.FakeServer):
     """Greets like an agent, and gives each request the reply to its word, or the next one of a list."""
 
     def __init__(self):
-        self.socket_path = lab.path("fake-agent")
         self.replies = {}
-        self.listener = lab.listener(self.socket_path)
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def _accept(self):
-        while True:
-            client, _ = self.listener.accept()
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client):
-        file = client.makefile("rwb")
-        try:
-            while True:
-                line = file.readline()
-                if not line:
-                    return
-                words = []
-                for _ in range(int(line[1:])):
-                    words.append(file.read(int(file.readline()[1:]) + 2)[:-2])
-                file.write(self._reply(words[0]))
-                file.flush()
-        except OSError:
-            pass
-
-    def _reply(self, word):
+    def _reply(self, word, items):
         if word == b"HELLO":
             return HELLO % int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1e9)
         reply = self.replies.get(word, [])

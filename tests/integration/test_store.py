@@ -96,6 +96,31 @@ def test_waiting():
         client.close()
 
 
+def test_queries_that_wait():
+    """More LEADER than a user may have under way: each gets its reply, from the next process too, which
+    knows what the first one has answered."""
+    clients = [agent.client(3) for _ in range(50)]
+    agent.wait_stored(*clients)
+    for killed in False, True:
+        for node in nodes:
+            node.stop()
+        for i, client in enumerate(clients):
+            client.send("LEADER", "nobody's-%d" % i)
+            client.send("ECHO", i)
+        lab.wait_for(lambda: agent.client().call("PING") == "PONG", what="the agent's turn")
+        if killed:
+            agent.kill()
+        for node in nodes:
+            node.cont()
+        if killed:
+            agent.start()
+        equal([[client.reply(), client.reply()] for client in clients], [[None, str(i)] for i in range(50)],
+              "LEADER that waited are answered, in order, %s" % ("from the next process" if killed else
+                                                                 "from the first"))
+    for client in clients:
+        client.close()
+
+
 def test_under_way():
     """Requests that are unanswered when the agent is killed: each gets its reply."""
     clients = [agent.client(3) for _ in range(6)]
@@ -747,7 +772,7 @@ def test_token_late():
     ok(False, "no hand-off in 50 tries")
 
 
-main(test_lease_continues, test_waiting, test_under_way, test_killed_twice,
+main(test_lease_continues, test_waiting, test_queries_that_wait, test_under_way, test_killed_twice,
      test_release_without_quorum, test_risk_without_quorum, test_slow_majority, test_page,
      test_unread_answers, test_wait_behind_wait, test_unread_output, test_full_nodes, test_observers,
      test_greetings, test_client_dies_meanwhile, test_child_has_connection, test_page_without_owner,

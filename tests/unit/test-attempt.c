@@ -121,17 +121,19 @@ static void test_busy(void) {
     const struct vote alike = {
         .kind = VOTE_FOREIGN, .text = "web1:00c0ffee:42", .text_length = 16, .ttl_left_ms = -1};
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &alike);
-    is_string(harness.texts[0], "held by web1:00c..., without an expiry",
-              "a foreign value may look alike");
+    is_string(harness.texts[0], "held by web1:00c..., without an expiry", "a foreign value may look alike");
     ok(!last_report(REPORT_FAILED)->own, "and is not this agent's");
 
     shard_harness_begin(1);
     contend(1, false);
-    const struct vote hash = {
-        .kind = VOTE_FOREIGN, .foreign_type = true, .text = "hash", .text_length = 4, .ttl_left_ms = -1};
+    const struct vote hash = {.kind = VOTE_FOREIGN,
+                              .foreign_type = true,
+                              .text = "ReJSON-RL",
+                              .text_length = 9,
+                              .ttl_left_ms = -1};
     vote_with(0, last_sent(OPERATION_ACQUIRE)->ticket, &hash);
-    is_string(harness.texts[0], "its Redis key is of type hash, which is no lock, without an expiry",
-              "a key of a foreign type is reported");
+    is_string(harness.texts[0], "its Redis key is of type ReJSON-RL, which is no lock, without an expiry",
+              "a key of a foreign type is reported, with the whole type");
 
     shard_harness_begin(1);
     contend(1, false);

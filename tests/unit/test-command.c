@@ -180,10 +180,12 @@ static void test_leader_pauses(void) {
     begin(512);
     harness.front.queries.users[harness.sessions[0].account].n = QUERIES_USER_MAX - 1;
     ask(0, "LEADER last");
+    instant_ns paid_ns = harness.front.work.paid_ns[harness.sessions[1].account];
     ask(1, "LEADER one-too-many");
     ok(harness.units == 0 && last_command()->request == harness.sessions[0].id,
        "a query beyond the user's share is not taken");
     ok(!session_may_ask(&harness.sessions[1]), "its session pauses");
+    ok(harness.front.work.paid_ns[harness.sessions[1].account] > paid_ns, "reading the request is work");
     leader_report(&harness.sessions[0], &nobody, harness.now_ns);
     ok(session_may_ask(&harness.sessions[1]), "until another one of the user is answered");
     ask(1, "LEADER one-too-many");

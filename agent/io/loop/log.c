@@ -147,8 +147,8 @@ static int write_line(enum log_level level, const char *text, size_t length) {
     struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     memcpy(line + prefix, text, taken);
-    taken =
-        (size_t) prefix + utf8_make_printable(line + prefix, taken); /* the cut may have split a character */
+    /* The cut may have split a character. */
+    taken = (size_t) prefix + utf8_make_printable(line + prefix, taken);
     line[taken++] = '\n';
     if (poll(&fd, 1, 0) == 0)
         return -EAGAIN;
