@@ -11,7 +11,7 @@
 #include "request.h"
 #include "value.h"
 
-enum { BULK_BYTES_MAX = 256 * 1024 /* METRICS has up to 224 KiB */ };
+enum { BULK_BYTES_MAX = 256 * 1024 /* METRICS has up to 244 KiB */ };
 enum { INPUT_BYTES_MIN = 4096, OUTPUT_BYTES_MIN = 512, PENDING_MIN = 16, DEPTH_MAX = 4 };
 /* At most, beside the items themselves; and with the items "RELEASE" and the longest id. */
 enum { ARRAY_BYTES = 16, ITEM_BYTES = 32, RELEASE_BYTES = ARRAY_BYTES + 2 * ITEM_BYTES + 7 + 20 };

@@ -4,6 +4,6 @@
 #pragma once
 
 enum {
-    VERSION_PROTOCOL = 5, /* of the commands and replies on the socket (protocol.md) */
+    VERSION_PROTOCOL = 6, /* of the commands and replies on the socket (protocol.md) */
     VERSION_KEYS = 5,     /* of the keys on the nodes (protocol.md, section 6) */
 };

@@ -83,9 +83,10 @@ static void settle(struct admission *admission, struct admission_user *user,
                 !list_is_empty(&user->sessions) && user_has_room(admission, user));
 }
 
-static void admit(struct admission *admission, struct admission_user *user, struct request *request) {
+static void admit(struct registry *registry, struct admission_user *user, struct request *request) {
     request->admitted = true;
-    admission->n_admitted++;
+    quota_charge_account(&registry->quota, request->account, QUOTA_REQUESTS, 1);
+    registry->admission.n_admitted++;
     user->n_admitted++;
     if (request->session)
         admission_requester_of(request->session)->n_admitted++;
@@ -101,7 +102,7 @@ bool admission_ask(struct registry *registry, struct request *request) {
     note_user(admission, request->account, registry->clock);
     if (!requester || (admission->n_admitted < admission->all_max && user_has_room(admission, user) &&
                        session_has_room(admission, requester) && requester->n_held_back == 0)) {
-        admit(admission, user, request);
+        admit(registry, user, request);
         settle(admission, user, requester);
         return true;
     }
@@ -151,7 +152,7 @@ struct request *admission_next(struct registry *registry) {
     list_unlink(&user->turn_link); /* both go to the end of their queues */
     list_unlink(&requester->turn_link);
     unhold(registry, user, request);
-    admit(admission, user, request);
+    admit(registry, user, request);
     settle(admission, user, requester);
     return request;
 }
@@ -198,6 +199,7 @@ void admission_leave(struct registry *registry, struct request *request) {
         unhold(registry, user, request);
     } else {
         request->admitted = false;
+        quota_refund(&registry->quota, request->account, QUOTA_REQUESTS, 1);
         admission->n_admitted--;
         user->n_admitted--;
         if (requester)

@@ -37,6 +37,7 @@ void disconnect_end(struct session *session, instant_ns now_ns) {
     list_for_each_safe(node, &session->requester.requests)
         drop(list_entry(node, struct request, session_link), &room, now_ns);
     assert(list_is_empty(&session->requester.requests));
+    quota_refund(&front->registry.quota, session->account, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
     quota_refund(&front->registry.quota, session->account, QUOTA_SESSIONS, 1);
     session->id = 0;
 }

@@ -1,10 +1,21 @@
 #include "local/leader.h"
 
+#include <assert.h>
+
 #include "base/bytes.h"
 #include "core/lock-value.h"
 #include "local/call.h"
 #include "local/rejection.h"
 #include "local/reply.h"
+
+/* The number of a session's query: the session's id, and its account, as the query may outlive it. */
+enum { ACCOUNT_SHIFT = 32 + SESSION_SLOT_BITS };
+
+static_assert(QUOTA_ACCOUNTS <= 1 << (64 - ACCOUNT_SHIFT), "an account fits beside a session's id");
+
+uint64_t leader_session_id(const struct report *report) {
+    return report->request & ((UINT64_C(1) << ACCOUNT_SHIFT) - 1);
+}
 
 void leader_ask(struct front_state *front, enum report_origin origin, uint64_t request, const char *name,
                 size_t length) {
@@ -32,11 +43,14 @@ void leader_command(const struct call *call) {
 
     if (!call_has_name(call))
         return;
+    assert(session->id >> ACCOUNT_SHIFT == 0);
     session->state = SESSION_QUERYING;
     query_share_begin(&session->front->queries, session->account);
+    quota_charge_account(&session->front->registry.quota, session->account, QUOTA_REQUESTS, 1);
     session->queried_hash =
         registry_hash(&session->front->registry, call->arguments[0].text, call->arguments[0].length);
-    leader_ask(session->front, REPORT_ORIGIN_LEADER, session->id, call->arguments[0].text,
+    leader_ask(session->front, REPORT_ORIGIN_LEADER,
+               (uint64_t) session->account << ACCOUNT_SHIFT | session->id, call->arguments[0].text,
                call->arguments[0].length);
 }
 
@@ -103,33 +117,32 @@ static struct own_lease own_lease_of(struct front_state *front, const struct lea
 }
 
 /* A query of this user is over: its sessions may go on. */
-static void end_query(struct session *session) {
-    struct front_state *front = session->front;
+static void end_query(struct front_state *front, uint8_t account) {
     const struct registry_sink *sink = &front->registry.sink;
     struct list *link;
 
-    query_share_end(&front->queries, session->account);
-    while ((link = query_share_next(&front->queries, session->account)))
+    quota_refund(&front->registry.quota, account, QUOTA_REQUESTS, 1);
+    query_share_end(&front->queries, account);
+    while ((link = query_share_next(&front->queries, account)))
         if (sink->ready)
             sink->ready(sink->userdata, list_entry(link, struct session, query_link));
 }
 
 void leader_end(struct session *session) {
-    if (session->state == SESSION_QUERYING)
-        end_query(session);
     list_unlink(&session->query_link);
 }
 
-void leader_report(struct session *session, const struct report *report, instant_ns now_ns) {
+void leader_report(struct front_state *front, struct session *session, const struct report *report,
+                   instant_ns now_ns) {
     const struct leader_key key = {.value = report->text,
                                    .length = report->text_length,
                                    .foreign_type = report->foreign_type,
                                    .token = report->token};
 
-    if (session->state != SESSION_QUERYING)
+    end_query(front, (uint8_t) (report->request >> ACCOUNT_SHIFT));
+    if (!session || session->state != SESSION_QUERYING)
         return; /* the session has ended */
     session_proceed(session);
-    end_query(session);
     if (report->kind == REPORT_FAILED) {
         reply_error(session, rejection_word(report->failure), "%.*s", (int) report->text_length,
                     report->text);
@@ -142,7 +155,7 @@ void leader_report(struct session *session, const struct report *report, instant
     }
     struct resp_writer writer = reply_begin(session);
     if (report->text) {
-        const struct own_lease own = own_lease_of(session->front, &key, session->queried_hash, now_ns);
+        const struct own_lease own = own_lease_of(front, &key, session->queried_hash, now_ns);
         resp_put_map(&writer, leader_pairs(&key) + 1 + own_pairs(&own), session->protocol);
         leader_put(&writer, &key);
         reply_put_integer_pair(&writer, "validity", report->validity_ms);

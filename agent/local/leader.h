@@ -19,8 +19,13 @@ bool leader_pauses(struct session *session);
 /* LEADER. */
 void leader_command(const struct call *call);
 
-/* The keeper's answer to the session's LEADER. */
-void leader_report(struct session *session, const struct report *report, instant_ns now_ns);
+/* The id of the session that asked. */
+uint64_t leader_session_id(const struct report *report);
+
+/* The keeper's answer to the LEADER of this session; NULL: the session has ended. Until this answer the
+ * query counts for its user, who could else have any number at the nodes by ending sessions. */
+void leader_report(struct front_state *front, struct session *session, const struct report *report,
+                   instant_ns now_ns);
 
 /* The session ends, whatever it waits for. */
 void leader_end(struct session *session);

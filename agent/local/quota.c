@@ -155,7 +155,9 @@ static uint64_t limit_of(const struct quota *quota, const struct quota_account *
 
     if (quota->max[kind] == QUOTA_UNLIMITED)
         return QUOTA_UNLIMITED;
-    return trusted ? most : most / 2;
+    if (!trusted)
+        most /= 2;
+    return kind == QUOTA_REQUESTS && most > QUOTA_REQUESTS_USER_MAX ? QUOTA_REQUESTS_USER_MAX : most;
 }
 
 uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind) {
@@ -220,6 +222,7 @@ const char *quota_word(enum quota_kind kind) {
         [QUOTA_SESSIONS] = "max_sessions",         [QUOTA_LEASES] = "max_leases",
         [QUOTA_EXTENSIONS] = "max_extensions",     [QUOTA_NAMES] = "max_observed_names",
         [QUOTA_OBSERVATIONS] = "max_observations", [QUOTA_BYTES] = "max_buffered_bytes",
+        [QUOTA_DESCRIPTORS] = "descriptors",       [QUOTA_REQUESTS] = "requests",
     };
 
     static_assert(sizeof(words) / sizeof(words[0]) == QUOTA_KINDS, "each kind has its word");

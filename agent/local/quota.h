@@ -9,6 +9,9 @@
  * A few leases with a short ttl keep the keepers and the nodes as busy as many with a long one. So
  * extensions have a limit of their own.
  *
+ * Requests beyond the share of QUOTA_REQUESTS wait, so quota_may() is not asked about them. The limit that
+ * is shown is the most that one user may have under way.
+ *
  * Users with something in use have an account each, while there are free ones; the last QUOTA_KEPT_ACCOUNTS
  * are for root and the agent's user. Further users share account 0. */
 #pragma once
@@ -27,6 +30,8 @@ enum quota_kind {
     QUOTA_NAMES,        /* observed names; the oldest observer of a name has it */
     QUOTA_OBSERVATIONS, /* observers of all names */
     QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */
+    QUOTA_DESCRIPTORS,  /* SESSION_DESCRIPTORS for each session */
+    QUOTA_REQUESTS,     /* at the nodes: first attempts and LEADER. More of them wait: see admission.h */
     QUOTA_KINDS,
 };
 
@@ -34,6 +39,7 @@ enum {
     QUOTA_ACCOUNTS = 256,
     QUOTA_KEPT_ACCOUNTS = 2,
     QUOTA_KEPT_SESSIONS = 16, /* at most a tenth of all */
+    QUOTA_REQUESTS_USER_MAX = ADMITTED_USER_MAX + QUERIES_USER_MAX,
 };
 #define QUOTA_UNLIMITED UINT64_MAX
 

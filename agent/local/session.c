@@ -6,6 +6,7 @@ static void take_account(struct session *session) {
     uint8_t account = quota_charge(&front->registry.quota, session->uid, QUOTA_SESSIONS, 1);
 
     session->account = account;
+    quota_charge_account(&front->registry.quota, account, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
     if (account == 0 || front->users[account] == session->uid)
         return;
     front->users[account] = session->uid;

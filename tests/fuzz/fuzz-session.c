@@ -203,9 +203,7 @@ static void answer_query(struct fuzz_input *input) {
     if (query.origin == REPORT_ORIGIN_OBSERVE) {
         observe_report(&harness.front, &report, harness.now_ns);
     } else {
-        struct session *session = session_with_id(query.request);
-        if (session)
-            leader_report(session, &report, harness.now_ns);
+        leader_report(&harness.front, session_with_id(leader_session_id(&report)), &report, harness.now_ns);
     }
     free(text);
 }

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 
@@ -214,6 +215,67 @@ def test_many_uids():
         client.close()
 
 
+def test_descriptors():
+    """A low limit of descriptors is shared like max_sessions, which is above it."""
+    if not shutil.which("prlimit"):
+        skip("a share of the descriptors", "no prlimit here")
+        return
+    few = lab.Agent(lab.nodes(1), prefix=["prlimit", "--nofile=256"])
+    os.chmod(few.socket_path, 0o666)
+    root, hers = few.client(3), []
+    while not hers or hers[-1].call("PING") == "PONG":
+        with user(ALICE):
+            hers.append(few.client())
+    with user(ALICE):
+        over = few.client()
+    begins(over.read(), "QUOTA descriptors: user %d has " % ALICE, "a user can't take all descriptors")
+    ok("connection rejected: descriptors: user %d has " % ALICE in few.log_text(), "and a line in the log")
+    with user(BOB):
+        other = few.client()
+    ok("id" in other.acquire("beside her", "TTL", 60000), "another user connects and is served")
+    quotas = lab.as_map(lab.as_map(root.call("STATUS"))["quota"])
+    shown = lab.as_map(quotas["descriptors"])
+    equal(shown["all"], 2 * lab.as_map(root.call("STATUS"))["sessions"], "STATUS counts two of each session")
+    ok(shown["all"] < shown["max"] < 256,
+       "and the process has more (%d of %d)" % (shown["all"], shown["max"]))
+    for client in (root, other, *hers):
+        client.close()
+    few.terminate()
+
+
+def test_queries_of_ended_sessions():
+    """A user has 32 queries at the nodes, also one that ends its sessions before the nodes have answered."""
+    node = lab.nodes(1)
+    queried = lab.Agent(node, "node_timeout = 4900ms  max_work = 1000M")
+    os.chmod(queried.socket_path, 0o666)
+    bob = queried.client(3)
+
+    def under_way():
+        """Alice's: the others ask for nothing."""
+        return lab.as_map(lab.as_map(lab.as_map(bob.call("STATUS"))["quota"])["requests"])["all"]
+
+    with user(ALICE):
+        first, askers = [queried.client() for _ in range(32)], [queried.client() for _ in range(8)]
+    node[0].stop()  # a node counts as silent after a second: until then the queries wait
+    for asker in first:
+        asker.send("LEADER", "nobody's")
+    lab.wait_for(lambda: under_way() == 32, what="as many queries of hers as may be")
+    for asker in first:
+        asker.close()
+    lab.wait_for(lambda: lab.as_map(bob.call("STATUS"))["sessions"] == 9, what="the end of these sessions")
+    equal(under_way(), 32, "the queries of sessions that have ended are still at the node, and count")
+    for asker in askers:
+        asker.send("LEADER", "nobody's")
+    ok(not select.select([asker.socket for asker in askers], [], [], 0.1)[0] and under_way() == 32,
+       "further ones wait")
+    node[0].cont()
+    equal([asker.reply() for asker in askers], [None] * 8, "until the node has answered: then they are sent")
+    equal(under_way(), 0, "and none is left")
+    for client in (bob, *askers):
+        client.close()
+    queried.terminate()
+
+
 def test_many_users():
     """Root sees the use of each: METRICS is larger than the usual reply."""
     many = lab.Agent(lab.nodes(1))
@@ -356,7 +418,8 @@ def test_right_taken_and_given_back():
 
 if os.getuid() == 0:
     main(test_rules, test_limits_of_rule, test_nothing_of_others, test_waiting_command, test_lists,
-         test_quotas, test_many_uids, test_many_users, test_observed_names, test_whoami,
+         test_quotas, test_many_uids, test_descriptors, test_queries_of_ended_sessions, test_many_users,
+         test_observed_names, test_whoami,
          test_counts_after_reload, test_reload, test_groups_after_reload, test_right_taken_and_given_back)
 else:
     skip("rights of users", "only root can become other users")

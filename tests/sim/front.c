@@ -196,9 +196,13 @@ void front_receive(unsigned client, const char *bytes, size_t length) {
 /* --- mail --- */
 
 static void on_leader(struct sim_agent *agent, const struct report *report) {
+    struct session *session = NULL;
+
     for (unsigned i = 0; i < SIM_USERS; i++)
-        if (client_session_of(i)->agent == agent && client_session_of(i)->session.id == report->request)
-            leader_report(&client_session_of(i)->session, report, front_now(agent));
+        if (client_session_of(i)->agent == agent &&
+            client_session_of(i)->session.id == leader_session_id(report))
+            session = &client_session_of(i)->session;
+    leader_report(&agent->front, session, report, front_now(agent));
 }
 
 static void dispatch(struct sim_agent *agent, const struct event *event) {

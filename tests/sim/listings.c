@@ -114,6 +114,10 @@ static void check_quota(const struct resp_token *reply, unsigned observed) {
             "STATUS has a use of %lld leases and %lld observed names (%lld observations), not %u and %u",
             (long long) quota_use(reply, "max_leases"), (long long) quota_use(reply, "max_observed_names"),
             (long long) quota_use(reply, "max_observations"), shown.held + shown.waiting, observed);
+    if (quota_use(reply, "descriptors") != SESSION_DESCRIPTORS * reply_map_number(reply, "sessions"))
+        violation("STATUS has %lld descriptors for %lld sessions",
+                  (long long) quota_use(reply, "descriptors"),
+                  (long long) reply_map_number(reply, "sessions"));
 }
 
 void listings_check_status(const struct sim_agent *agent, const struct resp_token *reply,

@@ -694,9 +694,9 @@ MUTATIONS = [
      "    if (names_holder && !cooling && !may_see_holder(request, cooling))"),
     ("a text shows the holder to other users", "agent/local/outcome.c",
      "(holder && holder->uid == request->uid)", "(holder && holder->uid != 0)"),
-    ("the query of a session that ends counts for ever", "agent/local/disconnect.c",
-     "    leader_end(session);\n    session_await(session, NULL, SESSION_QUITTING);\n",
-     "    session_await(session, NULL, SESSION_QUITTING);\n    leader_end(session);\n"),
+    ("the query of a session that ends counts for ever", "agent/local/leader.c",
+     "    end_query(front, (uint8_t) (report->request >> ACCOUNT_SHIFT));\n",
+     "    if (session)\n        end_query(front, (uint8_t) (report->request >> ACCOUNT_SHIFT));\n"),
 ]
 
 

@@ -96,6 +96,17 @@ void local_harness_begin(const struct local_harness_setup *setup) {
         session_init(&harness.sessions[i], &harness.front, i + 1, (pid_t) (100 + i), 1000);
 }
 
+void local_harness_set_user(unsigned session, uid_t uid) {
+    struct session *of = &harness.sessions[session];
+    struct quota *quota = &harness.front.registry.quota;
+
+    quota_refund(quota, of->account, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
+    quota_refund(quota, of->account, QUOTA_SESSIONS, 1);
+    of->account = quota_charge(quota, uid, QUOTA_SESSIONS, 1);
+    quota_charge_account(quota, of->account, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS);
+    of->uid = uid;
+}
+
 void ask_bytes(unsigned session, const char *bytes, size_t length) {
     const struct resp_limits limits = {.bulk_bytes_max = 4096, .tokens_max = 32, .depth_max = 1};
     struct resp_token tokens[32];

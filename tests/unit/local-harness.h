@@ -31,6 +31,9 @@ struct local_harness_setup {
 
 void local_harness_begin(const struct local_harness_setup *setup);
 
+/* The session becomes this user's; it has asked for nothing yet. */
+void local_harness_set_user(unsigned session, uid_t uid);
+
 /* One request of a session. */
 void ask(unsigned session, const char *line);
 void ask_bytes(unsigned session, const char *bytes, size_t length);

@@ -333,7 +333,8 @@ static void test_orphans(void) {
 
     begin();
     front.registry.admission.all_max = 0;
-    struct request nobodys = {.uid = OTHER};
+    struct request nobodys = {.uid = OTHER,
+                              .account = quota_charge(&front.registry.quota, OTHER, QUOTA_LEASES, 1)};
     ok(admission_ask(&front.registry, &nobodys), "a request without a session is never held back");
 }
 

@@ -146,7 +146,7 @@ static void test_leader(void) {
                             .text_length = sizeof(value) - 1,
                             .token = 5,
                             .validity_ms = 77};
-    leader_report(&harness.sessions[0], &looked, harness.now_ns);
+    leader_report(&harness.front, &harness.sessions[0], &looked, harness.now_ns);
     is_string(got(0),
               "*10\r\n$6\r\nholder\r\n$18\r\nweb1:00c0ffee:4321\r\n$4\r\nhost\r\n$4\r\nweb1\r\n$"
               "5\r\nfence\r\n:5\r\n$4\r\n"
@@ -155,12 +155,12 @@ static void test_leader(void) {
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LEADER, .request = last_command()->request};
-    leader_report(&harness.sessions[0], &looked, harness.now_ns);
+    leader_report(&harness.front, &harness.sessions[0], &looked, harness.now_ns);
     is_string(got(0), "$-1\r\n", "nil without a leader");
     clear();
     ask(0, "LEADER job");
     looked = (struct report){.kind = REPORT_LEADER, .request = last_command()->request, .undecided = true};
-    leader_report(&harness.sessions[0], &looked, harness.now_ns);
+    leader_report(&harness.front, &harness.sessions[0], &looked, harness.now_ns);
     ok(begins(0, "-NOQUORUM the nodes that did not answer"), "unless silent nodes decide that");
     clear();
     ask(0, "LEADER job");
@@ -169,27 +169,36 @@ static void test_leader(void) {
                              .text = "theirs",
                              .text_length = 6,
                              .token = 5};
-    leader_report(&harness.sessions[0], &looked, harness.now_ns);
+    leader_report(&harness.front, &harness.sessions[0], &looked, harness.now_ns);
     ok(strstr(got(0), "$6\r\ntheirs\r\n$4\r\nhost\r\n$0\r\n\r\n$5\r\nfence\r\n:0\r\n"),
        "another library's lock has no host, and not the former holder's token");
 }
 
 static void test_leader_pauses(void) {
-    const struct report nobody = {.kind = REPORT_LEADER};
+    struct report nobody = {.kind = REPORT_LEADER};
 
     begin(512);
     harness.front.queries.users[harness.sessions[0].account].n = QUERIES_USER_MAX - 1;
     ask(0, "LEADER last");
     instant_ns paid_ns = harness.front.work.paid_ns[harness.sessions[1].account];
     ask(1, "LEADER one-too-many");
-    ok(harness.units == 0 && last_command()->request == harness.sessions[0].id,
+    nobody.request = last_command()->request;
+    ok(harness.units == 0 && leader_session_id(&nobody) == harness.sessions[0].id,
        "a query beyond the user's share is not taken");
     ok(!session_may_ask(&harness.sessions[1]), "its session pauses");
     ok(harness.front.work.paid_ns[harness.sessions[1].account] > paid_ns, "reading the request is work");
-    leader_report(&harness.sessions[0], &nobody, harness.now_ns);
+    leader_report(&harness.front, &harness.sessions[0], &nobody, harness.now_ns);
     ok(session_may_ask(&harness.sessions[1]), "until another one of the user is answered");
     ask(1, "LEADER one-too-many");
     is_int(last_command()->kind, COMMAND_QUERY, "then the nodes are asked");
+    nobody.request = last_command()->request;
+    disconnect_end(&harness.sessions[1], harness.now_ns);
+    ask(0, "LEADER third");
+    ok(!session_may_ask(&harness.sessions[0]), "a query counts although its session has ended");
+    is_int((int64_t) harness.front.registry.quota.used[QUOTA_REQUESTS], 1, "as a request at the nodes");
+    leader_report(&harness.front, NULL, &nobody, harness.now_ns);
+    ok(session_may_ask(&harness.sessions[0]), "until the nodes have answered");
+    is_int((int64_t) harness.front.registry.quota.used[QUOTA_REQUESTS], 0, "then it is none any more");
 }
 
 /* redlockd.conf(5), max_work. */

@@ -186,7 +186,7 @@ static const char *leader(const char *value, int64_t token) {
     keeper.n_commands = 0;
     ask(0, "LEADER job");
     assert(last_command()->kind == COMMAND_QUERY);
-    leader_report(&harness.sessions[0],
+    leader_report(&harness.front, &harness.sessions[0],
                   &(struct report){.kind = REPORT_LEADER,
                                    .request = last_command()->request,
                                    .token = token,

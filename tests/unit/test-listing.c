@@ -25,15 +25,6 @@ static void test_listings(void) {
     ok(begins(1, "*46\r\n") && strstr(got(1), "$7\r\nwaiters\r\n:300\r\n"), "then it shows the numbers");
 }
 
-/* Gives the session to a user without leases. */
-static void set_user(unsigned number, uid_t uid) {
-    struct session *session = &harness.sessions[number];
-
-    quota_refund(&harness.front.registry.quota, session->account, QUOTA_SESSIONS, 1);
-    session->account = quota_charge(&harness.front.registry.quota, uid, QUOTA_SESSIONS, 1);
-    session->uid = uid;
-}
-
 /* The number of turns until the session gets its reply. */
 static unsigned turns_until_reply(unsigned number) {
     unsigned turns = 0;
@@ -64,8 +55,8 @@ static void test_others(void) {
     enum { OTHERS = 1800, TURN = 512 };
 
     begin(4096);
-    set_user(1, 1001);
-    set_user(2, 1002);
+    local_harness_set_user(1, 1001);
+    local_harness_set_user(2, 1002);
     crowd(0, OTHERS);
     ask(1, "LEASES");
     is_string(got(1), "", "1,800 leases of another user: LEASES takes several turns");
@@ -95,7 +86,7 @@ static void test_paced(void) {
     unsigned turns = 0;
 
     begin(4096);
-    set_user(1, 1001);
+    local_harness_set_user(1, 1001);
     crowd(0, OTHERS);
     harness.front.work.units_per_s = UNITS_PER_S;
     session_note_work(&harness.sessions[0], WORK_SHARE_LEASE, harness.now_ns);

@@ -361,14 +361,6 @@ static void test_crowd(void) {
     ok(!query_within_ms(5000), "is asked for all");
 }
 
-static void give_to_root(unsigned session) {
-    struct quota *quota = &harness.front.registry.quota;
-
-    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
-    harness.sessions[session].account = quota_charge(quota, 0, QUOTA_SESSIONS, 1);
-    harness.sessions[session].uid = 0;
-}
-
 static void change_here(void) {
     observe_hint(&harness.front, registry_hash(&harness.front.registry, "job", 3), "job", 3);
     observe_tick(&harness.front, harness.now_ns);
@@ -399,7 +391,7 @@ static void test_crowd_is_slower(void) {
     before = keeper.queries;
     ask(LISTENERS, "OBSERVE another");
     is_int(keeper.queries, before, "that counts for another name of the user");
-    give_to_root(0);
+    local_harness_set_user(0, 0);
     ask(0, "OBSERVE root's");
     is_string(keeper.asked_for, "root's", "but not for another user's");
     answer(NULL, 0);
@@ -489,7 +481,7 @@ static void test_limits(void) {
     answer(NULL, 0);
     ok(query_within_ms(20), "an answer makes room for the next query");
     is_int(keeper.queries, OBSERVE_USER_QUERIES_MAX + 1, "and for one");
-    give_to_root(1);
+    local_harness_set_user(1, 0);
     for (unsigned i = 0; i < OBSERVED_NAMES_MAX - SESSION_OBSERVATIONS_MAX; i++) {
         if (i == SESSION_OBSERVATIONS_MAX)
             is_int(keeper.queries, OBSERVE_QUERIES_MAX + 1, "at most 512 of all users, and of root");

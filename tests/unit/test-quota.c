@@ -44,6 +44,18 @@ static void test_shares(void) {
     is_int((int64_t) quota.used[QUOTA_LEASES], 75, "use in all");
 }
 
+/* Of a number that would give a user more than may be under way for one. */
+static void test_requests(void) {
+    begin(10000);
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_REQUESTS), 256 + 32,
+           "requests at the nodes of a user alone");
+    is_int((int64_t) quota_limit(&quota, AGENT, QUOTA_REQUESTS), 256 + 32,
+           "root and the agent's user wait, too");
+    (void) quota_charge(&quota, BOB, QUOTA_REQUESTS, 9900);
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_REQUESTS), 50,
+           "and half of what is left, if that is less");
+}
+
 static void test_fullest(void) {
     begin(100);
     is_int(quota_fullest_permille(&quota, QUOTA_LEASES), 0, "no user has anything");
@@ -209,6 +221,7 @@ static void test_text(void) {
 
 int main(void) {
     test_shares();
+    test_requests();
     test_fullest();
     test_extensions();
     test_trusted();

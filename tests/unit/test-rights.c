@@ -36,11 +36,8 @@ static const struct quota_rule_use rule_max[RULES_MAX + 1] = {[2] = {.leases = 1
 
 static void set_user(unsigned session, uid_t uid) {
     const struct policy_peer peer = {.uid = uid, .gid = uid};
-    struct quota *quota = &harness.front.registry.quota;
 
-    quota_refund(quota, harness.sessions[session].account, QUOTA_SESSIONS, 1);
-    harness.sessions[session].account = quota_charge(quota, uid, QUOTA_SESSIONS, 1);
-    harness.sessions[session].uid = uid;
+    local_harness_set_user(session, uid);
     session_set_peer(&harness.sessions[session], &peer);
 }
 
@@ -558,13 +555,15 @@ static void test_whoami(void) {
         "$3\r\nmay\r\n*1\r\n$6\r\nleader\r\n$11\r\ndefault_ttl\r\n:10000\r\n$7\r\nmax_ttl\r\n:60000\r\n"
         "$8\r\nmax_hold\r\n:0\r\n$10\r\nmax_leases\r\n:0\r\n$6\r\nleases\r\n:0\r\n$11\r\nmax_waiters\r\n:"
         "0\r\n"
-        "$7\r\nwaiters\r\n:0\r\n$5\r\nquota\r\n%6\r\n"
+        "$7\r\nwaiters\r\n:0\r\n$5\r\nquota\r\n%8\r\n"
         "$12\r\nmax_sessions\r\n%2\r\n$3\r\nuse\r\n:1\r\n$5\r\nlimit\r\n:-1\r\n"
         "$10\r\nmax_leases\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$14\r\nmax_extensions\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$18\r\nmax_observed_names\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$16\r\nmax_observations\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
-        "$18\r\nmax_buffered_bytes\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n",
+        "$18\r\nmax_buffered_bytes\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$11\r\ndescriptors\r\n%2\r\n$3\r\nuse\r\n:2\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$8\r\nrequests\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n",
         "WHOAMI has the peer, its rule with the rights, and the quotas");
     ask(0, "WHOAMI");
     ok(strstr(got(0), "$4\r\nrule\r\n$0\r\n") && strstr(got(0), "*5\r\n$7\r\nacquire\r\n"),

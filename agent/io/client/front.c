@@ -71,8 +71,6 @@ static void end_survey(struct front *front) {
 }
 
 static void on_report(struct front *front, unsigned keeper, const struct report *report, instant_ns now_ns) {
-    struct session *session;
-
     if (report->kind == REPORT_NODE) {
         front_state_node_report(&front->layer.state, keeper, report, now_ns);
         notify_changed(&front->notify, &front->layer.state, now_ns);
@@ -83,9 +81,8 @@ static void on_report(struct front *front, unsigned keeper, const struct report 
         registry_report(&front->layer.state.registry, report, now_ns);
         break;
     case REPORT_ORIGIN_LEADER:
-        session = conn_find(&front->table, report->request);
-        if (session)
-            leader_report(session, report, now_ns);
+        leader_report(&front->layer.state, conn_find(&front->table, leader_session_id(report)), report,
+                      now_ns);
         break;
     case REPORT_ORIGIN_OBSERVE:
         observe_report(&front->layer.state, report, now_ns);
@@ -175,6 +172,8 @@ static bool may_have_session(struct front *front, int fd, const struct ucred *pe
         (void) snprintf(text, sizeof(text), "the agent has max_sessions connections: %u", most);
     else if (!quota_may(quota, peer->uid, QUOTA_SESSIONS, 1))
         quota_text(quota, peer->uid, QUOTA_SESSIONS, 1, text);
+    else if (!quota_may(quota, peer->uid, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS))
+        quota_text(quota, peer->uid, QUOTA_DESCRIPTORS, SESSION_DESCRIPTORS, text);
     else
         return true;
     reject(front, fd, peer, text);

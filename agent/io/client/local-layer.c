@@ -5,10 +5,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "core/leader-query.h"
 #include "io/client/conn-output.h"
+#include "io/client/lingering-close.h"
 #include "io/loop/clock.h"
 #include "io/loop/log.h"
 #include "io/loop/loop.h"
@@ -17,6 +20,8 @@
 #include "local/observe.h"
 #include "local/outcome.h"
 #include "local/reply.h"
+
+enum { OWN_DESCRIPTORS = 64 /* logs, timers, threads, the ledger, a file that is read */ };
 
 static void on_command(void *userdata, uint64_t name_hash, const struct command *command) {
     struct local_layer *layer = userdata;
@@ -109,6 +114,17 @@ static struct policy policy_of(const struct config *config) {
     };
 }
 
+/* What the process may have, without its own descriptors, and those of connections that it is ending: at
+ * least half. A connection to a node may be replaced while the former one is still there. */
+static uint64_t descriptors_of_sessions(const struct config *config) {
+    uint64_t own = OWN_DESCRIPTORS + LINGERING_MAX + 4 * (uint64_t) config->n_nodes * config->keepers;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+        return QUOTA_UNLIMITED;
+    return limit.rlim_cur - (own < limit.rlim_cur / 2 ? own : limit.rlim_cur / 2);
+}
+
 static void set_limits(struct front_state *state, const struct config *config) {
     struct quota *quota = &state->registry.quota;
 
@@ -119,6 +135,8 @@ static void set_limits(struct front_state *state, const struct config *config) {
     quota->max[QUOTA_NAMES] = OBSERVED_NAMES_MAX;
     quota->max[QUOTA_OBSERVATIONS] = OBSERVATIONS_MAX;
     quota->max[QUOTA_BYTES] = config->max_buffered_bytes;
+    quota->max[QUOTA_DESCRIPTORS] = descriptors_of_sessions(config);
+    quota->max[QUOTA_REQUESTS] = ADMITTED_MAX + (uint64_t) config->keepers * LEADER_QUERIES_MAX;
 }
 
 static uint64_t hash_key_format(const struct config *config) {
