@@ -92,9 +92,36 @@ def test_unread_replies():
     lab.wait_for(lambda: use(observer)[0] == 0, what="the return of the bytes")
 
 
+def test_slow_observer():
+    """Pushes that are not read: the agent keeps 556 KiB of them, then ends the session, and no other."""
+    slow, holder = client_of(ALICE), agent.client(3)
+    slow.call("HELLO", 3)
+    hers = slow.acquire("hers", "TTL", 60000)["id"]
+    names = ["observed-%d-%s" % (i, "n" * 480) for i in range(800)]
+    for name in names:
+        slow.call("OBSERVE", name)
+    before = use(observer)[0]
+    held = [holder.acquire(name, "TTL", 60000, "DATA", "d" * 1000)["id"] for name in names]
+    line = "session of process %d: ended: the client reads too slowly; its leases end" % os.getpid()
+    ok(lab.wait_for(lambda: line in agent.log_text(), what="the end of the session"),
+       "a session that leaves 1.2 MB of pushes unread is ended, with a line in the log")
+    equal(agent.log_text().count("reads too slowly"), 1, "no other session is")
+    ok(use(observer)[0] <= before, "the bytes are given back")
+    begins(str(holder.call("ACQUIRE", "hers")), "BUSY",
+           "the lease (%d) of a living process is not given away" % hers)
+    equal([id for id in held if holder.call("CHECK", id) == 0], [], "the others' leases are held")
+    try:
+        while True:
+            slow.read()
+    except (ConnectionError, EOFError):
+        ok(True, "the client reads what the socket holds, and the end")
+    slow.close()
+    holder.close()
+
+
 if os.geteuid() == 0:
     observer = client_of(ALICE)
-    main(test_half_requests, test_unread_replies)
+    main(test_half_requests, test_unread_replies, test_slow_observer)
 else:
     skip("quotas of two users", "only root can be both")
     main()

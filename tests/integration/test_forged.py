@@ -2,10 +2,13 @@
 and none is forged."""
 
 import json
+import os
+import shutil
 import signal
+import socket
 
 import lab
-from tap import equal, main, ok
+from tap import equal, main, ok, skip
 
 NAME = "job\u202e\u2028boj\u2066\u200f"  # no control characters: the agent accepts it
 DATA = "data\n<0>forged line\x1b[31m\u009b\u202e\u2029"
@@ -101,4 +104,44 @@ def test_log():
     client.close()
 
 
-main(test_own_lease, test_others_lease, test_log)
+def journaled():
+    """The socket of a journal, and an agent that writes to it, in a mount namespace of its own."""
+    journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    journal.bind(lab.path("journal"))
+    script = ("mount -t tmpfs none /run && mkdir -p /run/systemd/journal"
+              " && ln -s %s /run/systemd/journal/socket"
+              " && export JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2)"
+              " && exec \"$@\"" % journal.getsockname())
+    prefix = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    return journal, lab.Agent(nodes, prefix=prefix)
+
+
+def test_journal():
+    """The fields of an entry are lines: none comes from a name, or from what a node writes."""
+    if os.getuid() != 0 or not shutil.which("unshare"):
+        skip("the journal", "not root, or no unshare here")
+        return
+    journal, logging = journaled()
+    client = logging.client(3)
+    for node in nodes:
+        node.call("DEL", NAME.encode())
+    client.acquire(NAME, "TTL", 2000, "DATA", DATA)
+    for node in nodes:
+        node.call("SET", NAME.encode(), VALUE.encode(), "PX", 60000)
+    client.push("lost")
+    entries = []
+
+    def next_lost():
+        entries.append(journal.recv(65536).decode())
+        return "REDLOCK_EVENT=lease-lost\n" in entries[-1] and entries[-1]
+    lost = lab.wait_for(next_lost, what="the entry of the loss")
+    equal(raw("".join(entries)), [], "the journal's entries: no raw character")
+    equal([line.split("=")[0] for line in lost.splitlines()],
+          ["PRIORITY", "SYSLOG_IDENTIFIER", "MESSAGE_ID", "REDLOCK_EVENT", "REDLOCK_NAME", "REDLOCK_REASON",
+           "REDLOCK_FENCE", "MESSAGE"], "and a loss has its fields, no others")
+    client.close()
+    logging.terminate()
+    journal.close()
+
+
+main(test_own_lease, test_others_lease, test_log, test_journal)
