@@ -261,10 +261,11 @@ static void push_at_risk(struct client *client, struct redlock_lease *lease, con
 
     if (n_tokens < 5 || tokens[3].type != RESP_INTEGER || lease->state != LEASE_HELD || lease->orphan)
         return;
+    int64_t left_ms = tokens[3].integer > 0 ? tokens[3].integer : 0;
     value_copy(&tokens[4], lease->risk, sizeof(lease->risk), NULL);
     memcpy(reason, lease->risk, sizeof(reason));
     if (lease_is_reported(lease) && client->callbacks.at_risk)
-        client->callbacks.at_risk(lease, tokens[3].integer, reason, client->userdata);
+        client->callbacks.at_risk(lease, left_ms, reason, client->userdata);
 }
 
 static void push_extended(struct client *client, struct redlock_lease *lease,
