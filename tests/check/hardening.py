@@ -1,6 +1,7 @@
 """What was built is hardened: each flag that meson.build adds left its mark in the library and
 the programs."""
 
+import json
 import os
 import platform
 import re
@@ -12,6 +13,7 @@ from tap import equal, main, ok  # noqa: E402
 
 COMPILER, LIBRARY, *PROGRAMS = sys.argv[1:]
 BUILT = *PROGRAMS, LIBRARY
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(LIBRARY)))
 IS_X86 = platform.machine() == "x86_64"
 
 
@@ -44,6 +46,16 @@ def test_checks():
            "%s has checked calls of the C library" % name)
 
 
+def test_level():
+    """The last definition counts."""
+    with open(os.path.join(BUILD, "compile_commands.json")) as file:
+        commands = [row["command"] for row in json.load(file)
+                    if re.search(r"/(agent|client-lib)/", row["file"]) and row["file"].endswith(".c")]
+    lacking = [row for row in commands if (re.findall(r"-D_FORTIFY_SOURCE=(\d)", row) or "0")[-1] != "3"]
+    ok(commands and not lacking, "%d of %d units have _FORTIFY_SOURCE=3" % (
+        len(commands) - len(lacking), len(commands)))
+
+
 def test_control_flow():
     """The mark of the whole file is lost where the C library's start-up code lacks it, as Debian's does."""
     for path in BUILT if IS_X86 else ():
@@ -64,4 +76,4 @@ def test_options():
             os.path.basename(path), len(producers) - len(lacking), len(producers)))
 
 
-main(test_places, test_checks, test_control_flow, test_options)
+main(test_places, test_checks, test_level, test_control_flow, test_options)
