@@ -46,7 +46,7 @@ RECORDED = {
     ("protocol", 3): "b0cf481c5dfdb592",
     ("protocol", 4): "3043c3ccae8f7f46",
     ("protocol", 5): "02efd4c8e57c81cf",
-    ("protocol", 6): "c98e9d017f1f4ee3",
+    ("protocol", 6): "bf022f429b824ddb",
     ("keys", 2): "b5509cdb04eff236",
     ("keys", 3): "2dd02b5f8fc453c2",
     ("keys", 4): "a0fcc921f9459142",
