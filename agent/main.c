@@ -269,20 +269,13 @@ static int block_signals(void) {
 }
 
 /* A soft limit is for programs that use select(2). The agent does not. */
-static void raise_descriptor_limit(unsigned max_sessions) {
+static void raise_descriptor_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
-    rlim_t soft = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
-        limit.rlim_cur = soft;
-    if (limit.rlim_cur < 2 * (rlim_t) max_sessions)
-        log_warning(
-            "max_sessions = %u: the agent needs two descriptors for each session, and may have %llu: "
-            "raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
-            max_sessions, (unsigned long long) limit.rlim_cur);
+    (void) setrlimit(RLIMIT_NOFILE, &limit); /* if not, fewer sessions have their descriptors */
 }
 
 /* 8 hex digits that distinguish this process's leases from those of a former one. */
@@ -340,7 +333,7 @@ static int serve(const struct options *options, struct config *config) {
     int r = prepare(agent_id);
     if (r != EXIT_SUCCESS)
         return r;
-    raise_descriptor_limit(config->max_sessions);
+    raise_descriptor_limit();
     /* Children before threads: their parent-death signal is bound to this thread. */
     if (options->dev_nodes > 0 && dev_start(options->dev_nodes, config, &dev) < 0)
         return EXIT_UNAVAILABLE;

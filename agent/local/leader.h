@@ -23,7 +23,7 @@ void leader_command(const struct call *call);
 uint64_t leader_session_id(const struct report *report);
 
 /* The keeper's answer to the LEADER of this session; NULL: the session has ended. Until this answer the
- * query counts for its user, who could else have any number at the nodes by ending sessions. */
+ * query counts for its user, which could otherwise have any number at the nodes by ending sessions. */
 void leader_report(struct front_state *front, struct session *session, const struct report *report,
                    instant_ns now_ns);
 

@@ -132,10 +132,9 @@ static bool is_within_quota(struct session *session, const struct registry_ask *
     if (ask->rule == 0 || (waits && ask->wait_ms == 0) ||
         quota_rule_may(&registry->quota, ask->uid, ask->rule, waits))
         return true;
-    const struct policy_rule *rule = &session->front->policy.rules[ask->rule - 1];
-    reply_error(session, "QUOTA", "rule \"%s\" (line %u) has %s = %u, and user %u has as many",
-                rule->pattern, rule->line, waits ? "max_waiters" : "max_leases",
-                waits ? rule->terms.max_waiters : rule->terms.max_leases, ask->uid);
+    char text[QUOTA_RULE_TEXT_BYTES];
+    quota_rule_text(&registry->quota, ask->uid, ask->rule, waits, text);
+    reply_error(session, "QUOTA", "%s", text);
     return false;
 }
 

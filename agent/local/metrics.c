@@ -172,6 +172,11 @@ static void put_quotas(struct resp_writer *text, const struct session *session) 
     for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
         put(text, "redlock_quota_used{quota=\"%s\"} %llu\n", quota_word((enum quota_kind) kind),
             (unsigned long long) quota->used[kind]);
+    put_family(text, "redlock_quota_max", "gauge", NULL, "The most that all users together may have.");
+    for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
+        if (quota->max[kind] != QUOTA_UNLIMITED)
+            put(text, "redlock_quota_max{quota=\"%s\"} %llu\n", quota_word((enum quota_kind) kind),
+                (unsigned long long) quota->max[kind]);
     put_family(text, "redlock_user_quota_ratio", "gauge", "ratio",
                "The largest part of its limit that a user has of each quota.");
     for (unsigned kind = 0; kind < QUOTA_KINDS; kind++) {

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "local/policy.h"
+
 enum {
     EXTENSIONS_TTL_MS = 60 * 1000 * 8 / 3, /* with this ttl: one a minute, after three eighths of the ttl */
     SHORT_TTL_MS = 1000,                   /* below: an extension counts twice, */
@@ -19,7 +21,7 @@ size_t quota_memory_bytes(void) {
 }
 
 void quota_init(struct quota *quota, void *memory) {
-    *quota = (struct quota){.free = 1, .n_free = QUOTA_ACCOUNTS - 1, .rules = memory};
+    *quota = (struct quota){.free = 1, .n_free = QUOTA_ACCOUNTS - 1, .rule_use = memory};
     for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
         quota->max[kind] = QUOTA_UNLIMITED;
     for (unsigned i = 1; i < QUOTA_ACCOUNTS; i++)
@@ -143,6 +145,8 @@ void quota_refund(struct quota *quota, uint8_t account, enum quota_kind kind, ui
     assert(payer->used[kind] >= amount && quota->used[kind] >= amount);
     payer->used[kind] -= amount;
     quota->used[kind] -= amount;
+    if (payer->used[kind] > 0)
+        return;
     for (unsigned i = 0; i < QUOTA_KINDS; i++)
         used |= payer->used[i] != 0;
     if (!used && payer->exists)
@@ -155,9 +159,9 @@ static uint64_t limit_of(const struct quota *quota, const struct quota_account *
 
     if (quota->max[kind] == QUOTA_UNLIMITED)
         return QUOTA_UNLIMITED;
-    if (!trusted)
-        most /= 2;
-    return kind == QUOTA_REQUESTS && most > QUOTA_REQUESTS_USER_MAX ? QUOTA_REQUESTS_USER_MAX : most;
+    if (kind == QUOTA_REQUESTS)
+        return QUOTA_REQUESTS_USER_MAX;
+    return trusted ? most : most / 2;
 }
 
 uint64_t quota_limit(const struct quota *quota, uid_t uid, enum quota_kind kind) {
@@ -187,7 +191,7 @@ unsigned quota_fullest_permille(const struct quota *quota, enum quota_kind kind)
 void quota_count_rule(struct quota *quota, uint8_t account, uint8_t rule, int leases, int waiters) {
     if (rule == 0 || (leases == 0 && waiters == 0))
         return;
-    struct quota_rule_use *use = &quota->rules[account][rule];
+    struct quota_rule_use *use = &quota->rule_use[account][rule];
     use->leases += (uint32_t) leases;
     use->waiters += (uint32_t) waiters;
     assert((int32_t) use->leases >= 0 && (int32_t) use->waiters >= 0);
@@ -198,23 +202,32 @@ struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8
 
     if (rule == 0 || (index == 0 && may_open(quota, uid)))
         return (struct quota_rule_use){0};
-    return quota->rules[index][rule];
+    return quota->rule_use[index][rule];
 }
 
 bool quota_rule_may(const struct quota *quota, uid_t uid, uint8_t rule, bool waits) {
-    const struct quota_rule_use most = quota->rule_max[rule];
-
     if (rule == 0 || quota_is_trusted(quota, uid))
         return true;
+    const struct policy_limits *most = &quota->rules[rule - 1].terms;
     const struct quota_rule_use use = quota_rule_use(quota, uid, rule);
     if (waits)
-        return most.waiters == 0 || use.waiters < most.waiters;
-    return most.leases == 0 || use.leases < most.leases;
+        return most->max_waiters == 0 || use.waiters < most->max_waiters;
+    return most->max_leases == 0 || use.leases < most->max_leases;
 }
 
-void quota_clear_rules(struct quota *quota) {
-    memset(quota->rules, 0, quota_memory_bytes());
-    memset(quota->rule_max, 0, sizeof(quota->rule_max));
+void quota_rule_text(const struct quota *quota, uid_t uid, uint8_t rule, bool waits,
+                     char text[QUOTA_RULE_TEXT_BYTES]) {
+    const struct policy_rule *of = &quota->rules[rule - 1];
+
+    (void) snprintf(text, QUOTA_RULE_TEXT_BYTES,
+                    "rule \"%s\" (line %u) has %s = %u, and user %u has as many", of->pattern, of->line,
+                    waits ? "max_waiters" : "max_leases",
+                    waits ? of->terms.max_waiters : of->terms.max_leases, uid);
+}
+
+void quota_set_rules(struct quota *quota, const struct policy_rule *rules) {
+    memset(quota->rule_use, 0, quota_memory_bytes());
+    quota->rules = rules;
 }
 
 const char *quota_word(enum quota_kind kind) {

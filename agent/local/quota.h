@@ -9,8 +9,8 @@
  * A few leases with a short ttl keep the keepers and the nodes as busy as many with a long one. So
  * extensions have a limit of their own.
  *
- * Requests beyond the share of QUOTA_REQUESTS wait, so quota_may() is not asked about them. The limit that
- * is shown is the most that one user may have under way.
+ * Requests at the nodes are shared in another way (admission.h, query-share.h): those beyond a user's share
+ * wait, so quota_may() is not asked about them, and the limit of each user is the most that it ever has.
  *
  * Users with something in use have an account each, while there are free ones; the last QUOTA_KEPT_ACCOUNTS
  * are for root and the agent's user. Further users share account 0. */
@@ -23,6 +23,8 @@
 
 #include "core/limits.h"
 
+struct policy_rule;
+
 enum quota_kind {
     QUOTA_SESSIONS,
     QUOTA_LEASES,       /* leases and waiters */
@@ -31,8 +33,8 @@ enum quota_kind {
     QUOTA_OBSERVATIONS, /* observers of all names */
     QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */
     QUOTA_DESCRIPTORS,  /* SESSION_DESCRIPTORS for each session */
-    QUOTA_REQUESTS,     /* at the nodes: first attempts and LEADER. More of them wait: see admission.h */
-    QUOTA_KINDS,
+    QUOTA_REQUESTS,     /* at the nodes: first attempts and LEADER */
+    QUOTA_KINDS,        /* METRICS has about 9 KiB for each: libredlock takes up to 256 KiB */
 };
 
 enum {
@@ -62,8 +64,8 @@ struct quota {
     uid_t owner;                /* the agent's user */
     uint16_t buckets[QUOTA_ACCOUNTS], free, n_free;
     struct quota_account accounts[QUOTA_ACCOUNTS];
-    struct quota_rule_use (*rules)[RULES_MAX + 1]; /* by account and by number of the rule (policy_number) */
-    struct quota_rule_use rule_max[RULES_MAX + 1]; /* 0: no bound */
+    struct quota_rule_use (*rule_use)[RULES_MAX + 1]; /* by account and by number of the rule */
+    const struct policy_rule *rules;                  /* the policy's: policy_number() counts from 1 */
 };
 
 size_t quota_memory_bytes(void);
@@ -119,8 +121,14 @@ struct quota_rule_use quota_rule_use(const struct quota *quota, uid_t uid, uint8
 /* False: one more lease, or waiter, would exceed the rule's limit. Root and the agent's user always may. */
 bool quota_rule_may(const struct quota *quota, uid_t uid, uint8_t rule, bool waits);
 
-/* The rules have changed: all counts of rules are zero, and quota_count_rule() follows for each request. */
-void quota_clear_rules(struct quota *quota);
+/* 'rule "deploy/…" (line 3) has max_leases = 2 …': why quota_rule_may() was false. */
+enum { QUOTA_RULE_TEXT_BYTES = NAME_BYTES_MAX + 128 };
+void quota_rule_text(const struct quota *quota, uid_t uid, uint8_t rule, bool waits,
+                     char text[QUOTA_RULE_TEXT_BYTES]);
+
+/* The rules have changed: these count from now on, and stay where they are until the next call. All counts
+ * of rules are zero, and quota_count_rule() follows for each request. */
+void quota_set_rules(struct quota *quota, const struct policy_rule *rules);
 
 /* The kind's name: the option of redlockd.conf(5) that limits it, or a word. */
 const char *quota_word(enum quota_kind kind);

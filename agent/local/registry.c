@@ -62,13 +62,12 @@ struct request *registry_ask(struct registry *registry, struct session *session,
     return request;
 }
 
-void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
-                        const struct quota_rule_use max[RULES_MAX + 1]) {
+void registry_set_rules(struct registry *registry, const struct policy_rule *rules,
+                        const uint8_t numbers[RULES_MAX + 1]) {
     struct request *request;
     uint32_t slot = 0;
 
-    quota_clear_rules(&registry->quota);
-    memcpy(registry->quota.rule_max, max, sizeof(registry->quota.rule_max));
+    quota_set_rules(&registry->quota, rules);
     while ((request = registry_next(registry, &slot))) {
         request->rule = numbers[request->rule];
         request_count(registry, request, 1);

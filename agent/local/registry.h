@@ -172,11 +172,11 @@ bool registry_is_full(const struct registry *registry);
 struct request *registry_ask(struct registry *registry, struct session *session,
                              const struct registry_ask *ask, instant_ns now_ns);
 
-/* The rules of the policy have changed: the number of each by its former number, and their limits by the new
- * number. Requests under a rule that is gone, or that is for other peers now, count under none;
+/* The rules of the policy have changed: the new ones, which stay where they are, and the number of each by
+ * its former number. Requests under a rule that is gone, or that is for other peers now, count under none;
  * rule_count_again() follows. */
-void registry_set_rules(struct registry *registry, const uint8_t numbers[RULES_MAX + 1],
-                        const struct quota_rule_use max[RULES_MAX + 1]);
+void registry_set_rules(struct registry *registry, const struct policy_rule *rules,
+                        const uint8_t numbers[RULES_MAX + 1]);
 
 /* The number of leases and waiting requests with a ttl above this one. */
 uint32_t registry_count_longer(const struct registry *registry, int64_t ttl_ms);

@@ -48,9 +48,8 @@ static const char *text_if_held(const struct request *request, const struct requ
 
 const char *rejection_text_of_rule(const struct quota *quota, const struct request *request,
                                    char text[REJECTION_TEXT_BYTES]) {
-    (void) snprintf(text, REJECTION_TEXT_BYTES,
-                    "max_leases = %u of the rule for this name: user %u has as many; WHOAMI shows the rule",
-                    quota->rule_max[request->rule].leases, request->uid);
+    static_assert((int) QUOTA_RULE_TEXT_BYTES <= (int) REJECTION_TEXT_BYTES, "there is room");
+    quota_rule_text(quota, request->uid, request->rule, false, text);
     return "QUOTA";
 }
 

@@ -13,7 +13,7 @@ LIMIT = 8000000
 
 nodes = lab.nodes(3)
 os.chmod(lab.directory, 0o711)
-agent = lab.Agent(nodes, "max_buffered_bytes = 8M")
+agent = lab.Agent(nodes, lab.UNHURRIED + "max_buffered_bytes = 8M")
 
 
 def client_of(uid):
@@ -102,7 +102,8 @@ def test_slow_observer():
         slow.call("OBSERVE", name)
     before = use(observer)[0]
     held = [holder.acquire(name, "TTL", 60000, "DATA", "d" * 1000)["id"] for name in names]
-    line = "session of process %d: ended: the client reads too slowly; its leases end" % os.getpid()
+    line = "session of process %d, user %d: ended: the client reads too slowly; its leases end" % (
+        os.getpid(), ALICE)
     ok(lab.wait_for(lambda: line in agent.log_text(), what="the end of the session"),
        "a session that leaves 1.2 MB of pushes unread is ended, with a line in the log")
     equal(agent.log_text().count("reads too slowly"), 1, "no other session is")

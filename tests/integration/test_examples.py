@@ -558,6 +558,12 @@ def metrics_elsewhere(text):
     verify("redlock-metrics.socket", unit + text)
 
 
+@example("redlock-metrics.service.8", "may = {metrics, list}")
+def metrics_of_users(text):
+    """test_units.py has the service with this rule."""
+    check_config('node "a" { address = "10.0.0.1" }\n' + text)
+
+
 @example("redlock-metrics.service.8", "rule_files")
 def prometheus(text):
     if not shutil.which("promtool"):

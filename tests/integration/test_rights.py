@@ -82,7 +82,7 @@ def test_limits_of_rule():
     equal(alice.call("ACQUIRE", "deploy/root", "WAIT", 60000, "ASYNC")[0], "waiting", "one waiter")
     begins(other.call("ACQUIRE", "deploy/root", "WAIT", 60000), "QUOTA rule", "a second one")
     root.call("RELEASE", held["id"])
-    begins(alice.push("failed")[2], "QUOTA max_leases = 2", "whose turn comes with two leases held")
+    begins(alice.push("failed")[2], 'QUOTA rule "deploy/*" (line ', "whose turn comes with two leases held")
     lag_s = re.search(r'^redlock_loop_lag_seconds_sum{thread="front"} (\S+)$', root.call("METRICS"), re.M)[1]
     ok(float(lag_s) < 10 * SCALE, "in time: the front's timer was late by %s s in all" % lag_s)
     for client in (alice, other, root):
@@ -222,57 +222,74 @@ def test_descriptors():
         return
     few = lab.Agent(lab.nodes(1), prefix=["prlimit", "--nofile=256"])
     os.chmod(few.socket_path, 0o666)
-    root, hers = few.client(3), []
+    root, hers, rejected = few.client(3), [], []
     while not hers or hers[-1].call("PING") == "PONG":
         with user(ALICE):
             hers.append(few.client())
     with user(ALICE):
         over = few.client()
+        rejected = [few.client() for _ in range(100)]  # do not read
     begins(over.read(), "QUOTA descriptors: user %d has " % ALICE, "a user can't take all descriptors")
     ok("connection rejected: descriptors: user %d has " % ALICE in few.log_text(), "and a line in the log")
     with user(BOB):
         other = few.client()
     ok("id" in other.acquire("beside her", "TTL", 60000), "another user connects and is served")
-    quotas = lab.as_map(lab.as_map(root.call("STATUS"))["quota"])
-    shown = lab.as_map(quotas["descriptors"])
-    equal(shown["all"], 2 * lab.as_map(root.call("STATUS"))["sessions"], "STATUS counts two of each session")
+    ok("Too many open files" not in few.log_text(), "also beside connections that read no rejection")
+    status = lab.as_map(root.call("STATUS"))
+    shown = lab.as_map(lab.as_map(status["quota"])["descriptors"])
+    equal(shown["all"], 3 * status["sessions"], "STATUS counts three of each session")
     ok(shown["all"] < shown["max"] < 256,
        "and the process has more (%d of %d)" % (shown["all"], shown["max"]))
-    for client in (root, other, *hers):
+    for client in (root, other, *hers, *rejected):
         client.close()
     few.terminate()
 
 
 def test_queries_of_ended_sessions():
-    """A user has 32 queries at the nodes, also one that ends its sessions before the nodes have answered."""
+    """32 queries of a user are under way, also of one that ends its sessions before the answers."""
     node = lab.nodes(1)
     queried = lab.Agent(node, "node_timeout = 4900ms  max_work = 1000M")
     os.chmod(queried.socket_path, 0o666)
-    bob = queried.client(3)
+    root = queried.client(3)
 
     def under_way():
         """Alice's: the others ask for nothing."""
-        return lab.as_map(lab.as_map(lab.as_map(bob.call("STATUS"))["quota"])["requests"])["all"]
+        return lab.as_map(lab.as_map(lab.as_map(root.call("STATUS"))["quota"])["requests"])["all"]
 
-    with user(ALICE):
-        first, askers = [queried.client() for _ in range(32)], [queried.client() for _ in range(8)]
-    node[0].stop()  # a node counts as silent after a second: until then the queries wait
-    for asker in first:
-        asker.send("LEADER", "nobody's")
-    lab.wait_for(lambda: under_way() == 32, what="as many queries of hers as may be")
-    for asker in first:
-        asker.close()
-    lab.wait_for(lambda: lab.as_map(bob.call("STATUS"))["sessions"] == 9, what="the end of these sessions")
-    equal(under_way(), 32, "the queries of sessions that have ended are still at the node, and count")
-    for asker in askers:
-        asker.send("LEADER", "nobody's")
-    ok(not select.select([asker.socket for asker in askers], [], [], 0.1)[0] and under_way() == 32,
-       "further ones wait")
-    node[0].cont()
-    equal([asker.reply() for asker in askers], [None] * 8, "until the node has answered: then they are sent")
+    def wait_sessions(count):
+        lab.wait_for(lambda: lab.as_map(root.call("STATUS"))["sessions"] == count, what="the sessions' end")
+
+    def in_time():
+        """A node counts as silent after a second: until then the queries wait. None: it took too long."""
+        with user(ALICE):
+            first, askers = [queried.client() for _ in range(32)], [queried.client() for _ in range(8)]
+        begun = lab.now()
+        node[0].stop()
+        for asker in first:
+            asker.send("LEADER", "nobody's")
+        lab.wait_for(lambda: under_way() == 32, what="as many queries of hers as may be")
+        for asker in first:
+            asker.close()
+        wait_sessions(9)
+        ended = under_way()
+        for asker in askers:
+            asker.send("LEADER", "nobody's")
+        early = select.select([asker.socket for asker in askers], [], [], 0.1)[0]
+        further = under_way()
+        node[0].cont()
+        took = lab.now() - begun
+        replies = [asker.reply() for asker in askers]
+        for asker in askers:
+            asker.close()
+        wait_sessions(1)
+        return (ended, early, further, replies) if took < 0.8 else None
+
+    ended, early, further, replies = lab.wait_for(in_time, 60, "a round within a second")
+    equal(ended, 32, "the queries of sessions that have ended are still at the node, and count")
+    ok(not early and further == 32, "further ones wait")
+    equal(replies, [None] * 8, "until the node has answered: then they are sent")
     equal(under_way(), 0, "and none is left")
-    for client in (bob, *askers):
-        client.close()
+    root.close()
     queried.terminate()
 
 

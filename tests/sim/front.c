@@ -482,9 +482,12 @@ void front_check_idle(const struct sim_agent *agent) {
 
     for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) {
         for (unsigned j = 0; j <= agent->policy.n_rules; j++)
-            of_rules += registry->quota.rules[i][j].leases + registry->quota.rules[i][j].waiters;
+            of_rules += registry->quota.rule_use[i][j].leases + registry->quota.rule_use[i][j].waiters;
         admitted += registry->admission.users[i].n_admitted + registry->admission.users[i].n_held_back;
     }
+    admitted += registry->quota.used[QUOTA_REQUESTS];
+    for (unsigned i = 0; i < QUOTA_ACCOUNTS; i++) /* queries may still be under way */
+        admitted -= agent->front.queries.users[i].n - (QUERIES_USER_MAX - 1);
     if (leases + extensions + of_rules + admitted > 0)
         violation("agent %u counts %llu leases, %llu extensions, %llu leases under rules, %llu new requests",
                   agent->index, (unsigned long long) leases, (unsigned long long) extensions,

@@ -694,6 +694,8 @@ MUTATIONS = [
      "    if (names_holder && !cooling && !may_see_holder(request, cooling))"),
     ("a text shows the holder to other users", "agent/local/outcome.c",
      "(holder && holder->uid == request->uid)", "(holder && holder->uid != 0)"),
+    ("a first attempt counts as a request at the nodes for ever", "agent/local/admission.c",
+     "        quota_refund(&registry->quota, request->account, QUOTA_REQUESTS, 1);\n", ""),
     ("the query of a session that ends counts for ever", "agent/local/leader.c",
      "    end_query(front, (uint8_t) (report->request >> ACCOUNT_SHIFT));\n",
      "    if (session)\n        end_query(front, (uint8_t) (report->request >> ACCOUNT_SHIFT));\n"),

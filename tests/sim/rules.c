@@ -43,14 +43,10 @@ void rules_choose(struct sim_agent *agent) {
 
 void rules_apply(struct sim_agent *agent) {
     uint8_t numbers[RULES_MAX + 1] = {0};
-    struct quota_rule_use max[RULES_MAX + 1] = {0};
 
     if (agent->policy.n_rules == 0)
         return;
-    for (unsigned i = 0; i < agent->policy.n_rules; i++)
-        max[i + 1] = (struct quota_rule_use){.leases = agent->rules[i].terms.max_leases,
-                                             .waiters = agent->rules[i].terms.max_waiters};
-    registry_set_rules(&agent->front.registry, numbers, max);
+    registry_set_rules(&agent->front.registry, agent->rules, numbers);
 }
 
 static unsigned find(const struct sim_agent *agent, unsigned client, unsigned name) {

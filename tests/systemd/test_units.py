@@ -405,8 +405,15 @@ def test_metrics_elsewhere():
           "the socket listens at an address that the host does not have yet")
     host.must("ip", "address", "add", address + "/32", "dev", "lo")
     read = "import urllib.request as r; print(r.urlopen('http://%s:19739/metrics').read().decode())"
-    ok("\nredlock_voting_nodes " in host.must("python3", "-c", read % address),
-       "and once it has, the metrics are there")
+    text = host.must("python3", "-c", read % address)
+    ok("\nredlock_voting_nodes " in text, "and once it has, the metrics are there")
+    ok("\nredlock_user_used{" not in text, "without the use by each user")
+    host.configure(nodes, CONFIG + pages.find("redlock-metrics.service.8", "may = {metrics, list}"))
+    host.must("systemctl", "restart", "redlockd.service")
+    text = host.must("python3", "-c", read % address)
+    ok('\nredlock_user_used{uid="' in text, "which the service gets where a rule gives its unit the right")
+    host.configure(nodes, CONFIG)
+    host.must("systemctl", "restart", "redlockd.service")
 
 
 def exposure():

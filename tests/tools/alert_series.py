@@ -43,6 +43,7 @@ HEALTHY = {
     'redlock_quota_used{quota="max_extensions"}': "100x60",
     "redlock_extensions_max": "10000x60",
     'redlock_user_quota_ratio{quota="max_leases"}': "0.2x60",
+    'redlock_user_quota_ratio{quota="requests"}': "1x60",  # they wait
     'redlock_node_clock_offset_seconds{node="a"}': "0.01x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.065536"}': "0+10x60",
     'redlock_node_round_trip_seconds_bucket{node="a",le="0.131072"}': "0+100x60",

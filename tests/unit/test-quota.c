@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "local/policy.h"
 #include "tap.h"
 
 enum { ALICE = 1000, BOB = 1001, CAROL = 1002, AGENT = 900 };
@@ -44,16 +45,12 @@ static void test_shares(void) {
     is_int((int64_t) quota.used[QUOTA_LEASES], 75, "use in all");
 }
 
-/* Of a number that would give a user more than may be under way for one. */
 static void test_requests(void) {
     begin(10000);
-    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_REQUESTS), 256 + 32,
-           "requests at the nodes of a user alone");
-    is_int((int64_t) quota_limit(&quota, AGENT, QUOTA_REQUESTS), 256 + 32,
-           "root and the agent's user wait, too");
     (void) quota_charge(&quota, BOB, QUOTA_REQUESTS, 9900);
-    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_REQUESTS), 50,
-           "and half of what is left, if that is less");
+    is_int((int64_t) quota_limit(&quota, ALICE, QUOTA_REQUESTS), 256 + 32,
+           "first attempts and queries of a user");
+    is_int((int64_t) quota_limit(&quota, AGENT, QUOTA_REQUESTS), 256 + 32, "those of root wait, too");
 }
 
 static void test_fullest(void) {
@@ -178,10 +175,15 @@ static void test_crowd(void) {
 }
 
 static void test_rules(void) {
+    static char pattern[] = "deploy/*";
+    static const struct policy_rule rules[4] = {
+        [2] = {.pattern = pattern, .line = 7, .terms = {.max_leases = 2, .max_waiters = 1}}};
+    char text[QUOTA_RULE_TEXT_BYTES];
+
     begin(1000);
     uint8_t alice = quota_charge(&quota, ALICE, QUOTA_SESSIONS, 1);
     uint8_t root = quota_charge(&quota, 0, QUOTA_SESSIONS, 1);
-    quota.rule_max[3] = (struct quota_rule_use){.leases = 2, .waiters = 1};
+    quota_set_rules(&quota, rules);
     quota_count_rule(&quota, alice, 3, 1, 1);
     ok(quota_rule_may(&quota, ALICE, 3, false), "one lease of two");
     ok(!quota_rule_may(&quota, ALICE, 3, true), "one waiter of one");
@@ -202,7 +204,12 @@ static void test_rules(void) {
     is_int(quota_rule_use(&quota, ALICE, 0).leases, 0, "a lease without a rule counts for no rule");
     ok(quota_rule_may(&quota, ALICE, 0, false), "a name without a rule has no limit");
     is_int(quota_rule_use(&quota, ALICE, 3).leases, 2, "the use is shown");
-    quota_clear_rules(&quota);
+    quota_rule_text(&quota, ALICE, 3, false, text);
+    is_string(text, "rule \"deploy/*\" (line 7) has max_leases = 2, and user 1000 has as many",
+              "lease limit");
+    quota_rule_text(&quota, ALICE, 3, true, text);
+    is_string(text, "rule \"deploy/*\" (line 7) has max_waiters = 1, and user 1000 has as many", "waiters");
+    quota_set_rules(&quota, rules);
     is_int(quota_rule_use(&quota, ALICE, 3).leases, 0, "new rules begin with none");
 }
 

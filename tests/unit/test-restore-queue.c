@@ -403,7 +403,7 @@ static void test_unanswered_behind_a_reply(void) {
 static void apply(struct policy_rule *rule) {
     const struct policy_peer peer = {.uid = 1000, .gid = (gid_t) -1};
 
-    harness.front.policy.rules = rule;
+    harness.front.policy.rules = harness.front.registry.quota.rules = rule;
     harness.front.policy.n_rules = 1;
     for (unsigned i = 0; i < LISTENERS; i++)
         session_set_peer(&harness.sessions[i], &peer);
@@ -484,7 +484,6 @@ static void test_beyond_rule_leases(void) {
         .line = 9,
         .terms = {.may = POLICY_MAY_DEFAULT, .default_ttl_ms = 5000, .max_ttl_ms = 60000, .max_leases = 1}};
     static const uint8_t numbers[RULES_MAX + 1] = {1};
-    static const struct quota_rule_use max[RULES_MAX + 1] = {[1].leases = 1};
 
     restore_harness_begin();
     (void) hold(0, "ACQUIRE one");
@@ -492,17 +491,17 @@ static void test_beyond_rule_leases(void) {
     clear();
     replace();
     apply(&rule);
-    registry_set_rules(&harness.front.registry, numbers, max);
+    registry_set_rules(&harness.front.registry, &rule, numbers);
     serve();
     pass_ms(0);
-    ok(has(3, "QUOTA max_leases = 1 of the rule") && count_commands(COMMAND_CONTEND, id) == 0,
+    ok(has(3, "QUOTA rule \"*\" (line 9) has max_leases = 1") && count_commands(COMMAND_CONTEND, id) == 0,
        "a request that waits with ASYNC beyond a smaller max_leases of its rule fails in its turn");
     ask(1, "ACQUIRE two WAIT -1");
     ok(has(1, "-QUOTA rule \"*\" (line 9) has max_leases = 1"),
        "a new request beyond max_leases is rejected");
     ask_again(1, "ACQUIRE two WAIT -1");
     pass_ms(0);
-    ok(has(1, "-QUOTA max_leases = 1 of the rule"), "an unanswered one, too");
+    ok(has(1, "-QUOTA rule \"*\" (line 9) has max_leases = 1"), "an unanswered one, too");
 }
 
 static void test_unanswered_above_rule(void) {
@@ -517,7 +516,6 @@ static void test_unanswered_above_rule(void) {
     (void) wait_for(1, "ACQUIRE job WAIT -1 ASYNC");
     replace();
     apply(&rule);
-    harness.front.registry.quota.rule_max[1].waiters = 1;
     clear();
     ask(2, "ACQUIRE job TTL 6000 WAIT -1");
     ok(has(2, "-DENIED rule"), "a new request above its rule's max_ttl is rejected");

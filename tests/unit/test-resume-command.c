@@ -346,7 +346,7 @@ static void test_rule(void) {
     struct resume_token token = {.terms.ttl_ms = RULE_TTL_MS, .hold_until_ns = INSTANT_NEVER};
 
     begin(512);
-    harness.front.policy.rules = &rule;
+    harness.front.policy.rules = harness.front.registry.quota.rules = &rule;
     harness.front.policy.n_rules = 1;
     for (unsigned i = 0; i < LISTENERS; i++)
         harness.sessions[i].rules = 1;

@@ -32,8 +32,6 @@ static struct policy_rule rules[] = {
      .terms = {.may = POLICY_MAY_DEFAULT | POLICY_MAY(POLICY_BLESS), .default_ttl_ms = 10000}},
 };
 
-static const struct quota_rule_use rule_max[RULES_MAX + 1] = {[2] = {.leases = 1, .waiters = 1}};
-
 static void set_user(unsigned session, uid_t uid) {
     const struct policy_peer peer = {.uid = uid, .gid = uid};
 
@@ -48,7 +46,7 @@ static void begin_with_rules(unsigned n_rules) {
     harness.front.registry.quota.owner = AGENT;
     harness.front.policy.rules = rules;
     harness.front.policy.n_rules = n_rules;
-    registry_set_rules(&harness.front.registry, numbers, rule_max);
+    registry_set_rules(&harness.front.registry, rules, numbers);
     for (unsigned i = 0; i < 4; i++)
         set_user(i, i == 3 ? 0 : i == 2 ? BOB : ALICE);
 }
@@ -129,7 +127,7 @@ static void test_held_back(void) {
     struct registry *registry = &harness.front.registry;
 
     begin_with_rules(5);
-    registry->quota.rule_max[2].leases = 9;
+    rules[1].terms.max_leases = 9;
     registry->admission.session_max = 1;
     (void) hold(3, "ACQUIRE deploy/root ASYNC");
     ask(0, "ACQUIRE deploy/a ASYNC");
@@ -144,6 +142,7 @@ static void test_held_back(void) {
     is_int(quota_rule_use(&registry->quota, ALICE, 2).leases, 2, "admitted, one counts as a lease");
     disconnect_end(&harness.sessions[0], harness.now_ns);
     is_int(quota_rule_use(&registry->quota, ALICE, 2).waiters, 1, "and withdrawn, the other as nothing");
+    rules[1].terms.max_leases = 1;
 }
 
 /* Of the session's first request. */
@@ -169,7 +168,7 @@ static void test_turn_without_room(void) {
     release(3);
     report(roots, REPORT_RELEASED);
     registry_tick(&harness.front.registry, harness.now_ns);
-    ok(begins(1, "-QUOTA max_leases = 1 of the rule for this name: user 1000 has as many"),
+    ok(begins(1, "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1, and user 1000 has as many"),
        "its request fails when its turn comes");
     is_int(keeper.n_commands, before + 1, "and never reaches a keeper");
     is_int(harness.front.registry.names.table.pool.taken, 1, "its name is free");
@@ -275,7 +274,8 @@ static void test_hand_off_under_rule(void) {
     is_int(last_command()->kind, COMMAND_RELEASE, "it is not handed off to a user who has one");
     report(own, REPORT_RELEASED);
     registry_tick(&harness.front.registry, harness.now_ns);
-    ok(begins(5, "-QUOTA max_leases = 1 of the rule"), "whose request fails when its turn comes");
+    ok(begins(5, "-QUOTA rule \"deploy/*\" (line 20) has max_leases = 1,"),
+       "whose request fails when its turn comes");
 }
 
 static unsigned blessed;
@@ -283,6 +283,19 @@ static unsigned blessed;
 static void on_bless(void *userdata, unsigned node) {
     (void) userdata;
     blessed |= 1u << node;
+}
+
+static void test_metrics(void) {
+    const unsigned may = rules[4].terms.may;
+
+    begin_with_rules(5);
+    ask(2, "METRICS");
+    local_harness_counted();
+    ok(begins(2, "$"), "METRICS needs a right that a rule gives");
+    rules[4].terms.may = POLICY_MAY(POLICY_ACQUIRE);
+    replies(2, "METRICS", "-DENIED rule \"*\" (line 50) does not allow 'metrics' to user",
+            "or does not give");
+    rules[4].terms.may = may;
 }
 
 static void test_bless(void) {
@@ -448,16 +461,19 @@ static void test_hidden_holder(void) {
 /* As the front does it. */
 static void reload(const struct policy_rule *later, unsigned n_rules, unsigned most) {
     const struct policy before = harness.front.policy;
-    struct quota_rule_use max[RULES_MAX + 1] = {0};
+    static struct policy_rule two[2][RULES_MAX];
+    struct policy_rule *changed = before.rules == two[0] ? two[1] : two[0];
     uint8_t numbers[RULES_MAX + 1] = {0};
 
-    harness.front.policy.rules = later;
+    for (unsigned i = 0; i < n_rules; i++) {
+        changed[i] = later[i];
+        changed[i].terms.max_leases = most;
+    }
+    harness.front.policy.rules = changed;
     harness.front.policy.n_rules = n_rules;
     for (unsigned i = 0; i <= before.n_rules; i++)
         numbers[i] = (uint8_t) policy_number_after(&before, i, &harness.front.policy);
-    for (unsigned i = 1; i <= n_rules; i++)
-        max[i].leases = most;
-    registry_set_rules(&harness.front.registry, numbers, max);
+    registry_set_rules(&harness.front.registry, changed, numbers);
     for (unsigned i = 0; i < 4; i++)
         set_user(i, harness.sessions[i].uid);
     rule_count_again(&harness.front);
@@ -562,7 +578,7 @@ static void test_whoami(void) {
         "$18\r\nmax_observed_names\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$16\r\nmax_observations\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
         "$18\r\nmax_buffered_bytes\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n"
-        "$11\r\ndescriptors\r\n%2\r\n$3\r\nuse\r\n:2\r\n$5\r\nlimit\r\n:-1\r\n"
+        "$11\r\ndescriptors\r\n%2\r\n$3\r\nuse\r\n:3\r\n$5\r\nlimit\r\n:-1\r\n"
         "$8\r\nrequests\r\n%2\r\n$3\r\nuse\r\n:0\r\n$5\r\nlimit\r\n:-1\r\n",
         "WHOAMI has the peer, its rule with the rights, and the quotas");
     ask(0, "WHOAMI");
@@ -587,7 +603,7 @@ static void test_unknown_peer(void) {
     struct policy_peer peer = {.uid = ALICE, .gid = ALICE, .unit_unknown = true};
 
     begin_with_rules(0);
-    harness.front.policy.rules = by_unit;
+    harness.front.policy.rules = harness.front.registry.quota.rules = by_unit;
     harness.front.policy.n_rules = 2;
     session_set_peer(&harness.sessions[0], &peer);
     replies(0, "ACQUIRE backup", "-DENIED rule \"backup\" (line 3) may be for this process,",
@@ -640,6 +656,7 @@ int main(void) {
     test_turn_before_refused();
     test_bound_of_refused();
     test_hand_off_under_rule();
+    test_metrics();
     test_bless();
     test_debt();
     test_no_room_for_a_name();

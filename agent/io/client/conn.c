@@ -53,6 +53,7 @@ int conn_table_init(struct conn_table *table, struct poller *poller, struct fron
                     uint32_t slots) {
     static const struct log_limit logs[CONN_LOGS] = {
         [CONN_LOG_ENDED] = {.kind = "ended sessions", .level = LOG_LEVEL_NOTICE},
+        [CONN_LOG_UNREAD] = {.kind = "sessions that read too slowly", .level = LOG_LEVEL_NOTICE},
         [CONN_LOG_REJECTED] = {.kind = "rejected connections", .level = LOG_LEVEL_WARNING},
         [CONN_LOG_PAGE] = {.kind = "pages that can't be passed", .level = LOG_LEVEL_WARNING},
         [CONN_LOG_STORE] = {.kind = "sessions that can't be stored", .level = LOG_LEVEL_WARNING},
@@ -165,8 +166,10 @@ static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
 
     if (conn->fd >= 0)
         conn_output_flush(conn);
-    log_limit_write(&table->logs[CONN_LOG_ENDED], now_ns, "session of process %ld: ended: %s%s",
-                    (long) conn->session.pid, why,
+    /* A flood of wrong requests must not hide the line about a slow reader. */
+    enum conn_log kind = conn_output_unsent_bytes(conn) > 0 ? CONN_LOG_UNREAD : CONN_LOG_ENDED;
+    log_limit_write(&table->logs[kind], now_ns, "session of process %ld, user %u: ended: %s%s",
+                    (long) conn->session.pid, conn->session.uid, why,
                     has_leases ? "; its leases end by their deadlines, or with the process" : "");
     if (!has_leases) {
         conn_close(conn, now_ns);

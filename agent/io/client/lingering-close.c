@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +21,11 @@ struct closing {
 };
 
 void lingering_close_init(struct lingering_close *closer, struct poller *poller) {
-    *closer = (struct lingering_close){.poller = poller};
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        limit.rlim_cur = RLIM_INFINITY;
+    *closer = (struct lingering_close){.poller = poller, .max = lingering_close_max(limit.rlim_cur)};
     list_init(&closer->open);
     list_init(&closer->closed);
 }
@@ -101,7 +106,7 @@ void lingering_close_take(struct lingering_close *closer, int fd, struct send_bu
     if (is_over(closing) ||
         poller_add(closer->poller, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &closing->target) < 0)
         finish(closing);
-    if (closer->n_open > LINGERING_MAX)
+    if (closer->n_open > closer->max)
         finish(list_entry(list_first(&closer->open), struct closing, link));
 }
 

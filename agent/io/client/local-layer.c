@@ -114,15 +114,24 @@ static struct policy policy_of(const struct config *config) {
     };
 }
 
-/* What the process may have, without its own descriptors, and those of connections that it is ending: at
- * least half. A connection to a node may be replaced while the former one is still there. */
+/* What the process may have, less its own and those of connections that it is ending; at least half. A
+ * connection to a node may be replaced while the former one is still there. */
 static uint64_t descriptors_of_sessions(const struct config *config) {
-    uint64_t own = OWN_DESCRIPTORS + LINGERING_MAX + 4 * (uint64_t) config->n_nodes * config->keepers;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
         return QUOTA_UNLIMITED;
+    uint64_t own = OWN_DESCRIPTORS + lingering_close_max(limit.rlim_cur) +
+                   4 * (uint64_t) config->n_nodes * config->keepers;
     return limit.rlim_cur - (own < limit.rlim_cur / 2 ? own : limit.rlim_cur / 2);
+}
+
+/* The log shows when max_sessions can't be reached. */
+static void warn_of_descriptors(const struct config *config, uint64_t descriptors) {
+    if (descriptors / SESSION_DESCRIPTORS < config->max_sessions)
+        log_warning("max_sessions = %u: the agent has descriptors for %llu sessions, of which users have "
+                    "shares: raise LimitNOFILE= (ulimit -Hn), or lower max_sessions",
+                    config->max_sessions, (unsigned long long) descriptors / SESSION_DESCRIPTORS);
 }
 
 static void set_limits(struct front_state *state, const struct config *config) {
@@ -136,6 +145,7 @@ static void set_limits(struct front_state *state, const struct config *config) {
     quota->max[QUOTA_OBSERVATIONS] = OBSERVATIONS_MAX;
     quota->max[QUOTA_BYTES] = config->max_buffered_bytes;
     quota->max[QUOTA_DESCRIPTORS] = descriptors_of_sessions(config);
+    warn_of_descriptors(config, quota->max[QUOTA_DESCRIPTORS]);
     quota->max[QUOTA_REQUESTS] = ADMITTED_MAX + (uint64_t) config->keepers * LEADER_QUERIES_MAX;
 }
 
@@ -237,16 +247,12 @@ void local_layer_deinit(struct local_layer *layer) {
 
 void local_layer_set_policy(struct local_layer *layer, const struct config *config) {
     const struct policy policy = policy_of(config), former = layer->state.policy;
-    struct quota_rule_use max[RULES_MAX + 1] = {0};
     uint8_t numbers[RULES_MAX + 1] = {0};
 
     for (unsigned i = 0; i <= former.n_rules; i++)
         numbers[i] = (uint8_t) policy_number_after(&former, i, &policy);
-    for (unsigned i = 0; i < policy.n_rules; i++)
-        max[i + 1] = (struct quota_rule_use){.leases = policy.rules[i].terms.max_leases,
-                                             .waiters = policy.rules[i].terms.max_waiters};
     layer->state.policy = policy;
-    registry_set_rules(&layer->state.registry, numbers, max);
+    registry_set_rules(&layer->state.registry, policy.rules, numbers);
     set_limits(&layer->state, config);
 }
 
