@@ -21,9 +21,9 @@ enum {
     REQUEST_ITEM_BYTES_MAX = 4096,       /* bytes of one item */
     REQUEST_SKIPPED_BYTES_MAX = 1 << 20, /* skipped of a larger request, before its session ends */
     SESSION_OUTPUT_BYTES_MAX = 256 * 1024, /* unread replies before the session ends */
-    SESSION_DESCRIPTORS = 3, /* of a session: its socket, its process, and a page that is not yet received */
-    SESSION_SLOT_BITS = 20,                /* of a session's id: the slot of its connection */
-    REQUEST_INDEX_BITS = 20,               /* of a request's id: its slot in the registry */
+    SESSION_DESCRIPTORS = 3,    /* of a session: its socket, its process, and its page until that is sent */
+    SESSION_SLOT_BITS = 20,     /* of a session's id: the slot of its connection */
+    REQUEST_INDEX_BITS = 20,    /* of a request's id: its slot in the registry */
     REQUEST_SLOTS_MIN = 4096,   /* slots in the registry: enough that generations never run ahead of time */
     ADMITTED_MAX = 512,         /* requests in their first attempt at a time, */
     ADMITTED_USER_MAX = 256,    /* of one user, */

@@ -10,7 +10,7 @@
  * extensions have a limit of their own.
  *
  * Requests at the nodes are shared in another way (admission.h, query-share.h): those beyond a user's share
- * wait, so quota_may() is not asked about them, and the limit of each user is the most that it ever has.
+ * wait, so quota_may() is not asked about them. The limit shown is the most that a user's sessions have.
  *
  * Users with something in use have an account each, while there are free ones; the last QUOTA_KEPT_ACCOUNTS
  * are for root and the agent's user. Further users share account 0. */

@@ -47,7 +47,7 @@ def test_checks():
 
 
 def test_level():
-    """The last definition counts."""
+    """The last definition counts. Debian's packages have the same level."""
     with open(os.path.join(BUILD, "compile_commands.json")) as file:
         commands = [row["command"] for row in json.load(file)
                     if re.search(r"/(agent|client-lib)/", row["file"]) and row["file"].endswith(".c")]

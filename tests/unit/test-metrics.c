@@ -180,9 +180,11 @@ static void test_nodes(void) {
 
 static void test_users(void) {
     begin(8);
+    harness.front.registry.quota.max[QUOTA_LEASES] = 77;
     (void) hold(0, "ACQUIRE one ASYNC TTL 10000");
     (void) metrics();
     ok(shows("redlock_quota_used{quota=\"max_leases\"} 1"), "every user sees the sums of all users");
+    ok(shows("redlock_quota_max{quota=\"max_leases\"} 77"), "and the limit of all");
     ok(strstr(got(1), "redlock_user_used{") == NULL, "a user does not see another user's numbers");
     harness.sessions[1].uid = 0;
     (void) metrics();
@@ -221,11 +223,13 @@ static void test_samples(void) {
         {"redlock_node_trouble_info", 0},
         {"redlock_node_trouble_age_seconds", 0},
         {"redlock_quota_used", QUOTA_KINDS},
+        {"redlock_quota_max", 1},
         {"redlock_user_quota_ratio", QUOTA_KINDS},
         {"redlock_losses_total", REASON_COUNT},
     };
 
     begin(8);
+    harness.front.registry.quota.max[QUOTA_BYTES] = 1;
     harness.front.identity.n_keepers = 3;
     harness.front.identity.n_nodes = 2;
     harness.front.identity.node_names[1] = "b";
@@ -310,6 +314,8 @@ static void test_size(void) {
     for (unsigned i = 0; i < 2 * QUOTA_ACCOUNTS; i++)
         for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
             (void) quota_charge(&harness.front.registry.quota, 1000000000 + i, kind, 100000);
+    for (unsigned kind = 0; kind < QUOTA_KINDS; kind++)
+        harness.front.registry.quota.max[kind] = 4000000000;
     harness.sessions[1].uid = 0;
     (void) metrics();
     ok(harness.output_length[1] < 244 * 1024 && SESSION_OUTPUT_BYTES_MAX > 244 * 1024,

@@ -17,8 +17,8 @@
 
 /* Kinds of log lines that clients can cause. */
 enum conn_log {
-    CONN_LOG_ENDED,    /* sessions that the agent ends, but: */
-    CONN_LOG_UNREAD,   /* those that leave too much unread */
+    CONN_LOG_ENDED,    /* sessions that the agent ends because of their requests, */
+    CONN_LOG_UNREAD,   /* or because of what they do not read */
     CONN_LOG_REJECTED, /* connections */
     CONN_LOG_PAGE,     /* pages that can't be passed */
     CONN_LOG_STORE,    /* sessions that the service manager doesn't store */

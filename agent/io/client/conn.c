@@ -159,15 +159,14 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
 }
 
 /* Ends a session whose client has not ended it: the client gets `lost`, and the keys stay as long as its
- * process may consider the leases valid. */
-static void conn_expel(struct conn *conn, const char *why, instant_ns now_ns) {
+ * process may consider the leases valid. The log's kind: a flood of wrong requests must not hide a line
+ * about a slow reader. */
+static void conn_expel(struct conn *conn, enum conn_log kind, const char *why, instant_ns now_ns) {
     struct conn_table *table = conn->table;
     bool has_leases = disconnect_expel(&conn->session, why, now_ns);
 
     if (conn->fd >= 0)
         conn_output_flush(conn);
-    /* A flood of wrong requests must not hide the line about a slow reader. */
-    enum conn_log kind = conn_output_unsent_bytes(conn) > 0 ? CONN_LOG_UNREAD : CONN_LOG_ENDED;
     log_limit_write(&table->logs[kind], now_ns, "session of process %ld, user %u: ended: %s%s",
                     (long) conn->session.pid, conn->session.uid, why,
                     has_leases ? "; its leases end by their deadlines, or with the process" : "");
@@ -270,7 +269,7 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
         if (is_abandoned(conn))
             conn_close(conn, now_ns);
         else if (!conn_bytes_charge(conn))
-            conn_expel(conn, "its user has no buffers left for half a request", now_ns);
+            conn_expel(conn, CONN_LOG_ENDED, "its user has no buffers left for half a request", now_ns);
         else if (conn_input_has_more(conn, work))
             conn_queue(conn);
         break;
@@ -283,10 +282,10 @@ static unsigned serve_one(struct conn *conn, instant_ns now_ns) {
         conn_close(conn, now_ns);
         break;
     case CONN_INPUT_NO_MEMORY:
-        conn_expel(conn, "the agent has no memory for its requests", now_ns);
+        conn_expel(conn, CONN_LOG_ENDED, "the agent has no memory for its requests", now_ns);
         break;
     case CONN_INPUT_MALFORMED:
-        conn_expel(conn, "the client sent a malformed request", now_ns);
+        conn_expel(conn, CONN_LOG_ENDED, "the client sent a malformed request", now_ns);
         break;
     }
     return work;
@@ -346,9 +345,10 @@ static void after_flush(struct conn *conn, instant_ns now_ns) {
     const char *failure = conn_output_failure(conn);
 
     if (failure)
-        conn_expel(conn, failure, now_ns);
+        conn_expel(conn, CONN_LOG_UNREAD, failure, now_ns);
     else if (!conn_bytes_charge(conn))
-        conn_expel(conn, "its user has no buffers left for what the client does not read", now_ns);
+        conn_expel(conn, CONN_LOG_UNREAD, "its user has no buffers left for what the client does not read",
+                   now_ns);
     else if (conn_output_unsent_bytes(conn) > 0)
         return;
     else if (conn->session.state == SESSION_QUITTING)
