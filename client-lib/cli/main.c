@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -144,6 +145,8 @@ int main(int argc, char **argv) {
     struct cli cli = {0};
     int at = 1;
 
+    /* The secrets of leases are in no core dump. What is started has dumps again: execve(2) resets this. */
+    (void) prctl(PR_SET_DUMPABLE, 0);
     occupy_standard_descriptors();
     give_output_buffer();
     int status = read_options(&cli, argc, argv, &at);

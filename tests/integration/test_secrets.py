@@ -136,6 +136,30 @@ def test_other_processes():
         lab.end_process(agent)
 
 
+def test_command():
+    """redlock has the secret of its lease; what it starts is no business of its own."""
+    if not lab.shutil.which("setpriv") or os.getuid() != 0:
+        skip("the redlock command's memory", "no setpriv here, or not root")
+        return
+    nobody = ["setpriv", "--reuid", "65534", "--clear-groups"]
+    os.chmod(lab.directory, 0o755)
+    agent = lab.Agent(lab.nodes(1))
+    runs = lab.spawn([*nobody, lab.REDLOCK, "--socket", agent.socket_path, "run", "held", "--", "sh", "-c",
+                      "echo $$; exec sleep 60"], stdout=subprocess.PIPE)
+    job = int(runs.stdout.readline())
+    for pid, good in (runs.pid, False), (job, True):
+        read = subprocess.run([*nobody, "head", "-c", "1", "/proc/%d/environ" % pid],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        equal(read.returncode == 0, good, "a process of the same user %s the memory of %s" % (
+            ("reads", "the job") if good else ("can't read", "redlock run")))
+    allow_dumps()
+    os.kill(runs.pid, signal.SIGSEGV)
+    equal(os.WCOREDUMP(os.waitpid(runs.pid, 0)[1]), False, "a crash of redlock dumps no core")
+    runs.returncode = -signal.SIGSEGV
+    lab.wait_for(lambda: not os.path.exists("/proc/%d" % job), what="the end of the job")
+    agent.stop()
+
+
 def forms(value):
     """Of a lock value or resume token: its random part as bytes, and both halves of the digits."""
     digits = re.search("[0-9a-f]{40}", value).group()
@@ -357,5 +381,5 @@ def test_library():
     equal(seen(dump(client), needles), [], "and nothing is left")
 
 
-main(test_core_dumps, test_other_processes, test_secrets, test_debugger, test_repeated_password,
+main(test_core_dumps, test_other_processes, test_command, test_secrets, test_debugger, test_repeated_password,
      test_repeated_on_connection_for_messages, test_library)
