@@ -381,5 +381,5 @@ def test_library():
     equal(seen(dump(client), needles), [], "and nothing is left")
 
 
-main(test_core_dumps, test_other_processes, test_command, test_secrets, test_debugger, test_repeated_password,
-     test_repeated_on_connection_for_messages, test_library)
+main(test_core_dumps, test_other_processes, test_command, test_secrets, test_debugger,
+     test_repeated_password, test_repeated_on_connection_for_messages, test_library)
