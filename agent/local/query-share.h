@@ -1,6 +1,6 @@
-/* Queries of sessions (LEADER) that the nodes have not answered, those of sessions that have ended included:
- * each user has QUERIES_USER_MAX at most, because extensions and other users' requests wait at the nodes
- * behind them. A session whose query has no place pauses before this request. Owned by the front thread.
+/* Queries of sessions (LEADER) that have no answer yet, those of sessions that have ended included: each
+ * user has QUERIES_USER_MAX at most, because extensions and other users' requests wait at the nodes behind
+ * them. A session whose query has no place pauses before this request. Owned by the front thread.
  *
  * Users are accounts of the quota (quota.h). */
 #pragma once
@@ -26,7 +26,7 @@ void query_share_init(struct query_share *share);
 /* A session of the user sends a query. */
 void query_share_begin(struct query_share *share, uint8_t account);
 
-/* The query is answered. */
+/* The query is answered, or its time is over. */
 void query_share_end(struct query_share *share, uint8_t account);
 
 /* The session of this link wants to send a query: true if the session pauses, because its user has too many

@@ -34,7 +34,7 @@ enum quota_kind {
     QUOTA_BYTES,        /* half requests, and replies and pushes that are unread */
     QUOTA_DESCRIPTORS,  /* SESSION_DESCRIPTORS for each session */
     QUOTA_REQUESTS,     /* at the nodes: first attempts and LEADER */
-    QUOTA_KINDS,        /* METRICS has about 9 KiB for each: libredlock takes up to 256 KiB */
+    QUOTA_KINDS,        /* each adds 9 KiB to METRICS, of which libredlock reads 256 KiB at most */
 };
 
 enum {

@@ -145,7 +145,8 @@ int main(int argc, char **argv) {
     struct cli cli = {0};
     int at = 1;
 
-    /* The secrets of leases are in no core dump. What is started has dumps again: execve(2) resets this. */
+    /* A core dump would contain the secrets of leases. Programs that redlock starts may dump core: execve(2)
+     * resets the attribute. */
     (void) prctl(PR_SET_DUMPABLE, 0);
     occupy_standard_descriptors();
     give_output_buffer();

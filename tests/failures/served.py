@@ -12,7 +12,7 @@ from descriptor_store import KeptAgent
 CONFIG = 'default_ttl = "2s"\nnode_timeout = "300ms"\nmax_sessions = 40\n'
 BOUND_S = 6  # of an answer: far above protocol.md's, as more than one call may fail
 WORDS = ("NOQUORUM", "TIMEOUT", "QUOTA", "ERR")  # the names of all scenarios are free, or waited for
-LASTING_S = 1
+LASTING_S = 1  # of a fault that lasts, where the scenario would wait for longer
 SUBSCRIPTIONS_S = 8  # of connections that are being closed, and of subscriptions without a waiter
 NEIGHBOUR_DATA = "neighbour's data"
 

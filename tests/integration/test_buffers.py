@@ -93,7 +93,7 @@ def test_unread_replies():
 
 
 def test_slow_observer():
-    """Pushes that are not read: the agent keeps 556 KiB of them, then ends the session, and no other."""
+    """Of pushes that are not read the agent keeps a bounded part, then it ends the session, and no other."""
     slow, holder = client_of(ALICE), agent.client(3)
     slow.call("HELLO", 3)
     hers = slow.acquire("hers", "TTL", 60000)["id"]

@@ -137,7 +137,7 @@ def test_other_processes():
 
 
 def test_command():
-    """redlock has the secret of its lease; what it starts is no business of its own."""
+    """redlock has the secret of its lease: its memory is closed to its user, and that of its job is not."""
     if not lab.shutil.which("setpriv") or os.getuid() != 0:
         skip("the redlock command's memory", "no setpriv here, or not root")
         return

@@ -159,8 +159,8 @@ static void conn_close(struct conn *conn, instant_ns now_ns) {
 }
 
 /* Ends a session whose client has not ended it: the client gets `lost`, and the keys stay as long as its
- * process may consider the leases valid. The log's kind: a flood of wrong requests must not hide a line
- * about a slow reader. */
+ * process may consider the leases valid. The log has a limit for each `kind` of lines: a flood of wrong
+ * requests must not suppress the line about a slow reader. */
 static void conn_expel(struct conn *conn, enum conn_log kind, const char *why, instant_ns now_ns) {
     struct conn_table *table = conn->table;
     bool has_leases = disconnect_expel(&conn->session, why, now_ns);

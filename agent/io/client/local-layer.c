@@ -114,8 +114,8 @@ static struct policy policy_of(const struct config *config) {
     };
 }
 
-/* What the process may have, less its own and those of connections that it is ending; at least half. A
- * connection to a node may be replaced while the former one is still there. */
+/* The descriptors that the process may have, less its own and those of connections that it is ending; at
+ * least half. A keeper has two connections to each node, and for a moment two new ones beside the old. */
 static uint64_t descriptors_of_sessions(const struct config *config) {
     struct rlimit limit;
 
