@@ -169,7 +169,7 @@ enum vote_kind {
     VOTE_YES,      /* set | raised | extended | refreshed | deleted or gone | adopted */
     VOTE_BEHIND,   /* raise: the token was not accepted: token_verdict */
     VOTE_REPAIRED, /* the missing key was set again */
-    VOTE_FOREIGN,  /* the key has another's value; text: the value, or its type */
+    VOTE_FOREIGN,  /* the key has another's value; text: the value, or its type; "": not known */
     VOTE_FREE,     /* query, adopt, search: no key */
     VOTE_REFUSED,  /* the node answered with an error; text: the error */
     VOTE_EPOCH,    /* the node has another epoch: nothing was executed */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/secret.h"
 #include "core/lock-value.h"
 #include "core/lease-table.h"
@@ -60,15 +61,6 @@ static const struct shard_predecessor *predecessor_of(const struct shard_predece
     return NULL;
 }
 
-/* Keys of a former process may exist. */
-static bool is_after_restart(const struct shard *shard, instant_ns now_ns) {
-    instant_ns until_ns = 0;
-
-    for (unsigned i = 0; i < shard->predecessors.count; i++)
-        until_ns = instant_max(until_ns, shard->predecessors.all[i].until_ns);
-    return now_ns < until_ns;
-}
-
 /* `secret`: memory for the random part. */
 static bool is_orphan(struct shard *shard, const struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns, uint8_t secret[SECRET_BYTES]) {
@@ -107,21 +99,62 @@ bool foreign_key_was_deleted(const struct vote *vote) {
     return vote->foreign_type && bytes_equal(vote->text, vote->text_length, "none", 4);
 }
 
+/* A lease watches one foreign value: four bits are for 1 + its node, the others for a hash of the value. */
+enum { WATCH_NODE = 0xf };
+
+static_assert((int) NODES_MAX <= (int) WATCH_NODE, "a watch has room for each node");
+
+static uint16_t watch_of(unsigned node, const struct vote *vote) {
+    const uint64_t key[2] = {vote->foreign_type, 0};
+    uint64_t hash = hash_bytes(key, vote->text, vote->text_length);
+
+    return (uint16_t) ((hash & ~(uint64_t) WATCH_NODE) | (node + 1));
+}
+
+static bool watches(const struct lease *lease, unsigned node) {
+    return (lease->foreign_watch & WATCH_NODE) == node + 1;
+}
+
+/* A node that was not asked in this round is not watched: another one may be. */
+static bool is_watching(const struct lease *lease) {
+    unsigned watched = lease->foreign_watch & WATCH_NODE;
+
+    return watched != 0 && ((lease->round.asked | lease->round.foreign) & node_set_of(watched - 1));
+}
+
+/* True if this node had this value at the extension before, too. Another value ends the watch, so that
+ * contenders' values on one node hide no other node. */
+static bool stays(struct lease *lease, unsigned node, const struct vote *vote) {
+    uint16_t met = watch_of(node, vote);
+
+    if (!is_watching(lease)) {
+        lease->foreign_watch = met;
+        return false;
+    }
+    if (!watches(lease, node))
+        return false;
+    bool was_met = lease->foreign_watch == met;
+    lease->foreign_watch = 0;
+    return was_met;
+}
+
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns) {
     node_set bit = node_set_of(node);
     uint8_t secret[SECRET_BYTES];
 
+    if (vote->kind != VOTE_FOREIGN && watches(lease, node))
+        lease->foreign_watch = 0;
     if (vote->kind == VOTE_YES)
         lease->foreign_reported &= (node_set) ~bit;
     if (vote->kind != VOTE_FOREIGN || (lease->foreign_reported & bit))
         return;
-    bool is_predecessors = predecessor_of(&shard->predecessors, vote, now_ns, secret);
-    secret_clear(secret, sizeof(secret));
-    if (is_predecessors || (vote->text_length == 0 && is_after_restart(shard, now_ns)))
-        return; /* likely an orphan, or this lease's: the answer to an extension may have no value */
     if (!lease->extends)
         return; /* the previous holder may have released it since */
+    bool is_predecessors = predecessor_of(&shard->predecessors, vote, now_ns, secret);
+    secret_clear(secret, sizeof(secret));
+    if (is_predecessors || !stays(lease, node, vote))
+        return; /* an orphan, or this lease's; or likely a contender's, which its agent deletes soon */
     lease->foreign_reported |= bit;
     shard_report(shard, &(struct report){.kind = REPORT_FOREIGN,
                                          .node = node,

@@ -30,8 +30,11 @@ bool foreign_key_is_orphan(struct shard *shard, const struct lease *lease, unsig
 /* The node has deleted an ended lock of the SETNX and GETSET pattern (acquire.lua). */
 bool foreign_key_was_deleted(const struct vote *vote);
 
-/* A node's answer to an extension: reports another's value, once for each node until the node says yes
- * again. An orphan is left to its ttl, since it may be this lease's key: a late request of the former
- * process gives the key its former value again, and the key still keeps others from a majority. */
+/* A node's answer to an extension: reports a foreign value that the node had at the extension before, too,
+ * once for each node until the node says yes again. Where the holder's key is missing, as on the minority
+ * that an attempt did not win, each attempt of a contender sets its own key for milliseconds, each time with
+ * another value. The lease watches one node's values at a time. An orphan is left to its ttl, since it may
+ * be this lease's key: a late request of the former process gives the key its former value again, and the
+ * key still keeps others from a majority. */
 void foreign_key_seen(struct shard *shard, struct lease *lease, unsigned node, const struct vote *vote,
                       instant_ns now_ns);

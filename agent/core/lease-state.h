@@ -107,7 +107,10 @@ struct lease {
             uint8_t risk;              /* of the last REPORT_AT_RISK: 1 + enum reason; 0: not at risk */
             node_set stale;            /* nodes that may have the former value */
             node_set foreign_reported; /* held: nodes with another's value, which was reported */
-            node_set confirmed;        /* releasing: nodes that surely have no key of ours */
+            union {
+                uint16_t foreign_watch; /* held: the foreign value of a node (foreign-key.h); 0: none */
+                node_set confirmed;     /* releasing: nodes that surely have no key of ours */
+            };
             uint32_t token_due_s;      /* held: then the nodes get its token again (key-refresh.h) */
         };
     };

@@ -141,7 +141,8 @@ static void leave_attempts(struct shard *shard, struct lease *lease) {
     lease->former = NULL;
     lease->former_gone_ns = lease->extend_ns = lease->beat_until_ns = 0;
     lease->failures = lease->risk = 0;
-    lease->stale = lease->foreign_reported = lease->confirmed = 0;
+    lease->stale = lease->foreign_reported = 0;
+    lease->foreign_watch = 0;
     list_init(&lease->ending_link);
 }
 

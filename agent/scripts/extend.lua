@@ -1,8 +1,9 @@
 -- KEYS locks, then epoch | ARGV a value a key, then a ttl in ms a key, then epoch
 -- Extends each key that has our value. Returns TIME in us, alone if all keys were extended; otherwise
--- followed per key by: 1 extended, 2 missing and set again (no vote in this round), 0 another's, or missing
--- because another agent has resumed the lease (see adopt), or the text of the error when the node rejects
--- writes. An error unless the node's epoch is the one that the agent trusts.
+-- followed per key by: 1 extended, 2 missing and set again (no vote in this round), {value} another's, its
+-- first 2,048 bytes, 0 of another type, or missing because another agent has resumed the lease (see adopt),
+-- or the text of the error when the node rejects writes. An error unless the node's epoch is the one that
+-- the agent trusts.
 -- MGET reads several keys at a lower cost. GET reads a single key, or each key for a user without MGET; GET
 -- distinguishes a missing key from one of another type, MGET does not.
 local pcall, n = redis.pcall, #KEYS - 1
@@ -27,6 +28,8 @@ for i = 1, n do
       local done = pcall('SET', KEYS[i], ARGV[i], 'NX', 'PX', ARGV[n + i])
       answer = done and (done.err or 2) or 0
     end
+  elseif type(value) ~= 'table' then
+    answer = {string.sub(value, 1, 2048)}
   end
   out[1 + i] = answer
   if answer == 1 then extended = extended + 1 end

@@ -25,8 +25,10 @@ elseif held == false or held == ARGV[4] then
     done = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     if not done.err then done = held and 1 or 2 end
   end
+elseif type(held) == 'string' then
+  done = {string.sub(held, 1, 2048)}
 end
-if type(done) == 'table' then return {done.err, now} end
+if type(done) == 'table' then return {done.err or done, now} end
 if done > 0 and KEYS[3] then
   local fence = redis.pcall('HGET', KEYS[3], KEYS[1])
   if type(fence) ~= 'string' then fence = redis.pcall('HGET', KEYS[4], KEYS[1]) end

@@ -50,6 +50,21 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
     }
 }
 
+/* The answer to an extension or a refresh has the foreign value, unless the key is missing. */
+static void compare_foreign(const redisReply *answer, const struct sim_reply *simulated) {
+    char value[VALUE_BYTES];
+
+    if (simulated->owner == 0) {
+        if (answer->type != REDIS_REPLY_INTEGER)
+            fail("a missing key has a value");
+        return;
+    }
+    value_of(simulated->secret, simulated->owner, value);
+    if (answer->type != REDIS_REPLY_ARRAY || answer->elements != 1 ||
+        strcmp(answer->element[0]->str, value) != 0)
+        fail("the answer does not have the foreign value");
+}
+
 /* Compares verdict and largest token of a real answer. */
 static void compare_token(int64_t verdict, int64_t token, const struct sim_reply *simulated) {
     static const enum token_verdict verdicts[] = {TOKEN_FAR, TOKEN_SMALL, TOKEN_ACCEPTED};
@@ -271,6 +286,8 @@ void step_request(void) {
         fail("the answers differ");
     if (operation == OPERATION_RELEASE && is_published(reply, 0) != published)
         fail("one of the two nodes published the release");
+    if (real == VOTE_FOREIGN && (operation == OPERATION_EXTEND || operation == OPERATION_REFRESH))
+        compare_foreign(reply->element[operation == OPERATION_EXTEND], &simulated);
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
         compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
     freeReplyObject(reply);

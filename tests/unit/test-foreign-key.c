@@ -239,28 +239,95 @@ static void test_held(void) {
     shard_harness_begin(3);
     succeed(0);
     hold(1);
-    struct sent extension = pass_to_extension();
+    const struct sent extension = pass_to_extension();
     vote(0, &extension, VOTE_YES);
     meet(2, &extension, HEX REST);
+    vote(1, &extension, VOTE_YES);
     is_int(count_sent(OPERATION_RELEASE), 0,
            "rule 8: an orphan that an extension meets is left alone: it may be a key of this lease");
-    is_int(harness.foreign, 0, "and not reported as foreign");
-    vote(1, &extension, VOTE_YES);
+    harness.n_sends = 0;
+    const struct sent next = pass_to_extension();
+    vote(0, &next, VOTE_YES);
+    meet(2, &next, HEX REST);
+    is_int(harness.foreign, 0, "and not reported as foreign, however often");
+}
 
-    shard_harness_begin(3);
-    succeed(0);
+/* Several extensions. What two nodes of five answer to each: a foreign value, "=" yes, "+" set again, "!"
+ * cut off, NULL nothing. */
+static unsigned reported(const char *const answers[][2], size_t count) {
+    shard_harness_begin(5);
+    harness.foreign = 0;
     hold(1);
-    extension = pass_to_extension();
-    vote(0, &extension, VOTE_YES);
-    meet(2, &extension, "");
-    is_int(harness.foreign, 0, "a foreign key without its value is likely an orphan, for a while");
-    shard_harness_begin(3);
-    succeed(0);
-    hold(1);
-    extension = pass_to_extension();
-    vote(0, &extension, VOTE_YES);
-    meet(2, &extension, "somebody");
-    is_int(harness.foreign, 1, "another's is reported");
+    for (size_t i = 0; i < count; i++) {
+        harness.n_sends = 0;
+        const struct sent extension = pass_to_extension();
+        for (unsigned node = 0; node < 3; node++)
+            vote(node, &extension, VOTE_YES);
+        for (unsigned at = 0; at < 2; at++) {
+            const char *answer = answers[i][at];
+            if (answer && *answer && strchr("=+!", *answer))
+                vote(3 + at, &extension,
+                     *answer == '='   ? VOTE_YES
+                     : *answer == '+' ? VOTE_REPAIRED
+                                      : VOTE_CUT);
+            else if (answer)
+                meet(3 + at, &extension, answer);
+        }
+    }
+    return harness.foreign;
+}
+
+/* A contender's key is there for milliseconds, another program's stays. */
+static void test_stays(void) {
+    enum { EXTENSIONS_MAX = 6 };
+    static const struct {
+        const char *answers[EXTENSIONS_MAX][2];
+        size_t count;
+        unsigned reported;
+        const char *what;
+    } cases[] = {
+        {{{"one", "="}}, 1, 0, "another's value is not reported at once"},
+        {{{"one", "="}, {"one", "="}}, 2, 1, "but at the second extension that meets it"},
+        {{{"one", "="}, {"one", "="}, {"one", "="}, {"two", "="}, {"two", "="}},
+         5,
+         1,
+         "once, also if the value changes later"},
+        {{{"one", "="}, {"two", "="}, {"three", "="}},
+         3,
+         0,
+         "attempts of contenders, each with a value of its own, are not reported"},
+        {{{"one", "one"}, {"two", "two"}}, 2, 0, "nor are they on two nodes"},
+        {{{"one", "="}, {"=", "="}, {"one", "="}}, 3, 0, "nor is a value that was gone meanwhile"},
+        {{{"one", "="}, {"+", "="}, {"one", "="}}, 3, 0, "nor one before the key was set again"},
+        {{{"one", "="}, {"two", "="}, {"two", "="}, {"two", "="}},
+         4,
+         1,
+         "a value that came later is reported"},
+        {{{"one", "stays"}, {"two", "stays"}, {"three", "stays"}},
+         3,
+         1,
+         "contenders on one node do not hide a value that stays on another one"},
+        {{{"one", "="}, {NULL, "stays"}, {NULL, "stays"}, {NULL, "stays"}},
+         4,
+         1,
+         "nor does a node that falls silent"},
+        {{{"one", "one"}, {"one", "one"}, {"one", "one"}, {"one", "one"}},
+         4,
+         2,
+         "one that stays on two nodes is reported for both"},
+        {{{"one", "="}, {"!", "one"}, {NULL, "one"}, {NULL, "one"}},
+         4,
+         1,
+         "a node that is out of reach does not hide another one"},
+        {{{"one", "="}, {"one", "="}, {"=", "="}, {"one", "="}, {"one", "="}},
+         5,
+         2,
+         "after our own key was there, a foreign value is reported again"},
+        {{{"", "="}, {"", "="}}, 2, 1, "so is a key of another type, whose value the node does not show"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        is_int(reported(cases[i].answers, cases[i].count), cases[i].reported, cases[i].what);
 }
 
 static unsigned count_orphans(void) {
@@ -324,5 +391,6 @@ int main(void) {
     test_many();
     test_two_of_a_name();
     test_held();
+    test_stays();
     return done_testing();
 }

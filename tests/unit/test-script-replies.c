@@ -3,6 +3,7 @@
 #include "io/node/script-replies.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tap.h"
 
@@ -57,6 +58,24 @@ static void test_others(void) {
 
     ok(!script_replies_vote(OPERATION_EXTEND, &reply, 0).received,
        "2 in the answers of other scripts is no subscriber");
+}
+
+/* The value under another's key: of an extension, and of one that refreshes. */
+static void test_foreign_value(void) {
+    redisReply now = integer(4711), extended = integer(1),
+               value = {.type = REDIS_REPLY_STRING, .str = (char *) "somebody", .len = 8};
+    redisReply *only[] = {&value};
+    redisReply foreign = {.type = REDIS_REPLY_ARRAY, .element = only, .elements = 1};
+    redisReply *both[] = {&now, &extended, &foreign}, *one[] = {&foreign, &now};
+    const redisReply several = {.type = REDIS_REPLY_ARRAY, .element = both, .elements = 3};
+    const redisReply refreshed = {.type = REDIS_REPLY_ARRAY, .element = one, .elements = 2};
+    const struct vote extend = script_replies_vote(OPERATION_EXTEND, &several, 1);
+    const struct vote refresh = script_replies_vote(OPERATION_REFRESH, &refreshed, 0);
+
+    is_int(script_replies_vote(OPERATION_EXTEND, &several, 0).kind, VOTE_YES, "one key of two is extended");
+    ok(extend.kind == VOTE_FOREIGN && extend.text_length == 8 && memcmp(extend.text, "somebody", 8) == 0,
+       "the other one has another's value");
+    ok(refresh.kind == VOTE_FOREIGN && refresh.text_length == 8, "so has one that is refreshed");
 }
 
 /* "i5 s" in brackets: RESP in short. i: integer, s: string, o: status, n: nil, e: error, (: array. */
@@ -116,8 +135,9 @@ static void test_fitting(void) {
           "(i7 (i0 i5 i5) i1)", "(i7 n i1)", "i1", "s", "o"}},
         {OPERATION_EXTEND,
          2,
-         {"(i7)", "(i7 i0 i2)", "(i7 i1 s)", "e"},
-         {"()", "(n)", "(i7 i1)", "(i7 i1 i3)", "(i7 i-1 i1)", "(i7 (i1) i1)", "(i7 e i1)", "i1", "n"}},
+         {"(i7)", "(i7 i0 i2)", "(i7 i1 s)", "(i7 (s) i1)", "e"},
+         {"()", "(n)", "(i7 i1)", "(i7 i1 i3)", "(i7 i-1 i1)", "(i7 (i1) i1)", "(i7 (s s) i1)", "(i7 () i1)",
+          "(i7 e i1)", "i1", "n"}},
         {OPERATION_ADOPT, 1, {"(i7 i1)", "(i7 s)", "e"}, {"(i7)", "(s i1)", "(i7 i4)", "()", "i7", "o"}},
         {OPERATION_SEARCH, 1, {"(i7 i2)", "(i7 s)", "e"}, {"(i7)", "(s i1)", "(i7 i4)", "()", "i7", "o"}},
         {OPERATION_RELEASE,
@@ -153,5 +173,6 @@ int main(void) {
     test_one();
     test_several();
     test_others();
+    test_foreign_value();
     return done_testing();
 }

@@ -5,6 +5,10 @@
 
 #include "io/node/reply-number.h"
 
+static size_t text_length_of(const redisReply *text) {
+    return (size_t) text->len < UINT16_MAX ? (size_t) text->len : UINT16_MAX;
+}
+
 static struct vote foreign_vote(const redisReply *kind, const redisReply *value, const redisReply *ttl) {
     bool is_type = strcmp(kind->str, "string") != 0;
     const redisReply *text = is_type ? kind : value;
@@ -13,7 +17,7 @@ static struct vote foreign_vote(const redisReply *kind, const redisReply *value,
         .kind = VOTE_FOREIGN,
         .foreign_type = is_type,
         .text = text->str,
-        .text_length = (size_t) text->len < UINT16_MAX ? (size_t) text->len : UINT16_MAX,
+        .text_length = text_length_of(text),
         .ttl_left_ms = ttl->integer,
     };
 }
@@ -54,9 +58,10 @@ static bool fits_acquire(const redisReply *answer) {
     return is_integer(answer, 1, 1) || is_text(answer);
 }
 
-/* 1; 2: missing; 0: another's; or an error's text. */
+/* 1; 2: missing; {value}: another's; 0: another's, of which no more is known; or an error's text. */
 static bool fits_extend(const redisReply *answer) {
-    return is_integer(answer, 0, 2) || is_text(answer);
+    return is_integer(answer, 0, 2) || is_text(answer) ||
+           (is_array(answer, 1) && is_text(answer->element[0]));
 }
 
 /* 0: another's; or 1 + the number of subscribers. */
@@ -153,6 +158,11 @@ static struct vote query_vote(const redisReply *reply) {
 static struct vote extend_vote(const redisReply *answer, enum vote_kind missing) {
     if (is_text(answer))
         return refused_vote(answer->str, (size_t) answer->len);
+    if (answer->type == REDIS_REPLY_ARRAY)
+        return (struct vote){.kind = VOTE_FOREIGN,
+                             .text = answer->element[0]->str,
+                             .text_length = text_length_of(answer->element[0]),
+                             .ttl_left_ms = -1};
     if (answer->integer == 1)
         return (struct vote){.kind = VOTE_YES};
     return (struct vote){
