@@ -5,17 +5,20 @@
 #include "core/lock-value.h"
 #include "core/send.h"
 #include "core/ticket.h"
+#include "core/window.h"
 
 #define FOR_EVER_MS INT64_MAX
 
-static void leader_query_end(struct shard *shard, struct leader_query *query) {
-    uint32_t index = pool_index(&shard->queries, struct leader_query, query);
+static uint32_t slot_of(const struct shard *shard, const struct leader_query *query) {
+    return shard->leases.capacity + pool_index(&shard->queries, struct leader_query, query);
+}
 
+static void leader_query_end(struct shard *shard, struct leader_query *query) {
     query->request = 0;
     query->serial++;
     query->text = shared_string_unref(&shard->texts, query->text);
-    timer_queue_remove(&shard->due, shard->leases.capacity + index);
-    pool_give(&shard->queries, index);
+    timer_queue_remove(&shard->due, slot_of(shard, query));
+    pool_give(&shard->queries, pool_index(&shard->queries, struct leader_query, query));
 }
 
 static void fail(struct shard *shard, uint64_t request, enum report_origin origin, enum failure failure,
@@ -28,54 +31,18 @@ static void fail(struct shard *shard, uint64_t request, enum report_origin origi
                                          .text_length = (uint16_t) length});
 }
 
-static void ask(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
-    uint32_t slot = shard->leases.capacity + pool_index(&shard->queries, struct leader_query, query);
+static void set_due(struct shard *shard, const struct leader_query *query, instant_ns due_ns) {
+    timer_queue_set(&shard->due, slot_of(shard, query), due_ns);
+}
 
+static void ask(struct shard *shard, const struct leader_query *query, instant_ns now_ns) {
     send_to_nodes(shard,
                   &(struct send){.operation = OPERATION_QUERY,
                                  .nodes = query->asked,
                                  .token = query->fencing,
-                                 .ticket = ticket_of(slot, query->serial),
+                                 .ticket = ticket_of(slot_of(shard, query), query->serial),
                                  .text = query->text},
                   now_ns);
-}
-
-void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
-    static const char full[] = "too many LEADER requests are under way: repeat the request";
-    uint32_t index = pool_take(&shard->queries);
-    struct shared_string *text =
-        index == POOL_NONE ? NULL
-                           : shared_string_new(&shard->texts, command->text, command->head_length, NULL, 0);
-
-    if (!text) {
-        if (index != POOL_NONE)
-            pool_give(&shard->queries, index);
-        fail(shard, command->request, command->origin, FAILURE_QUOTA, full, sizeof(full) - 1);
-        return;
-    }
-    struct leader_query *query = pool_at(&shard->queries, index);
-    *query = (struct leader_query){.serial = query->serial + 1,
-                                   .request = command->request,
-                                   .origin = (uint8_t) command->origin,
-                                   .text = text,
-                                   .fencing = command->terms.fencing,
-                                   .unsent = true};
-    timer_queue_set(&shard->due, shard->leases.capacity + index,
-                    now_ns + (int64_t) command->terms.node_timeout_ms * NS_PER_MS);
-    leader_query_node_judged(shard, query, now_ns);
-}
-
-void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
-    if (query->request == 0 || !query->unsent || shard_may_gain_quorum(shard))
-        return;
-    node_set nodes = shard_askable(shard);
-    if (!shard_is_majority(shard, nodes)) {
-        leader_query_tick(shard, query);
-        return;
-    }
-    query->unsent = false;
-    query->asked = nodes;
-    ask(shard, query, now_ns);
 }
 
 /* The time for which a majority has this value: the quorum-th longest time left. -1: no expiry. */
@@ -134,6 +101,106 @@ static void note_value(struct leader_query *query, unsigned node, const struct v
     query->agent_hash[node] = hash_bytes(key, parts.holder, parts.agent_length);
 }
 
+static bool have_one_value(const struct leader_query *query, unsigned one, unsigned other) {
+    return query->hash[one] == query->hash[other];
+}
+
+/* A RESUME changes a lease's value on one node after another, and the agent of a lease that was handed off
+ * replaces the value by another one of its own. */
+static bool may_have_one_lease(const struct leader_query *query, unsigned one, unsigned other) {
+    return have_one_value(query, one, other) ||
+           (query->agent_hash[one] != 0 && (query->agent_hash[one] == query->agent_hash[other] ||
+                                            query->lease_hash[one] == query->lease_hash[other]));
+}
+
+/* True if values that are alike may have a majority with the nodes that have not answered. */
+static bool may_gain_majority(const struct shard *shard, const struct leader_query *query,
+                              bool are_alike(const struct leader_query *, unsigned, unsigned)) {
+    unsigned nodes = shard->config.nodes, silent = nodes - node_set_count(query->answered);
+
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned same = 0;
+        if (!(query->occupied & node_set_of(i)))
+            continue;
+        for (unsigned j = 0; j < nodes; j++)
+            same += (query->occupied & node_set_of(j)) && are_alike(query, i, j);
+        if (same + silent >= quorum_of(nodes))
+            return true;
+    }
+    return false;
+}
+
+/* No value has a majority: the name is free, or too few nodes answered. */
+static void conclude(struct shard *shard, struct leader_query *query) {
+    static const char full[] = "too many requests are under way to the nodes: repeat the request";
+    enum report_origin origin = (enum report_origin) query->origin;
+    char text[ERROR_TEXT_BYTES];
+
+    if (shard_is_majority(shard, query->answered)) {
+        shard_report(shard, &(struct report){.kind = REPORT_LEADER,
+                                             .origin = origin,
+                                             .request = query->request,
+                                             .undecided = may_gain_majority(shard, query, have_one_value),
+                                             .changing =
+                                                 may_gain_majority(shard, query, may_have_one_lease)});
+    } else if (query->unsent && shard_has_quorum(shard)) {
+        fail(shard, query->request, origin, FAILURE_NO_QUORUM, full, sizeof(full) - 1);
+    } else {
+        node_set unasked = query->unsent ? shard_askable(shard) : 0; /* not their fault */
+        size_t length = error_text_no_quorum(shard, query->answered, unasked, text);
+        fail(shard, query->request, origin, FAILURE_NO_QUORUM, text, length);
+    }
+    leader_query_end(shard, query);
+}
+
+void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
+    if (query->request == 0 || !query->unsent || shard_may_gain_quorum(shard))
+        return;
+    if (!shard_has_quorum(shard)) {
+        conclude(shard, query);
+        return;
+    }
+    query->asked = window_for_query(shard, now_ns);
+    if (query->asked == 0)
+        return;
+    query->unsent = false;
+    set_due(shard, query, query->until_ns);
+    ask(shard, query, now_ns);
+}
+
+/* Without room on a majority the query is held back: it has a place in the window's queue. */
+static void try_to_ask(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
+    set_due(shard, query, query->until_ns);
+    leader_query_node_judged(shard, query, now_ns);
+    if (query->request != 0 && query->unsent && shard_has_quorum(shard))
+        set_due(shard, query, instant_min(window_place_ns(shard, now_ns), query->until_ns));
+}
+
+void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns) {
+    static const char full[] = "too many LEADER requests are under way: repeat the request";
+    uint32_t index = pool_take(&shard->queries);
+    struct shared_string *text =
+        index == POOL_NONE ? NULL
+                           : shared_string_new(&shard->texts, command->text, command->head_length, NULL, 0);
+
+    if (!text) {
+        if (index != POOL_NONE)
+            pool_give(&shard->queries, index);
+        fail(shard, command->request, command->origin, FAILURE_QUOTA, full, sizeof(full) - 1);
+        return;
+    }
+    instant_ns until_ns = now_ns + (int64_t) command->terms.node_timeout_ms * NS_PER_MS;
+    struct leader_query *query = pool_at(&shard->queries, index);
+    *query = (struct leader_query){.serial = query->serial + 1,
+                                   .request = command->request,
+                                   .origin = (uint8_t) command->origin,
+                                   .text = text,
+                                   .fencing = command->terms.fencing,
+                                   .unsent = true,
+                                   .until_ns = until_ns};
+    try_to_ask(shard, query, now_ns);
+}
+
 void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned node,
                        const struct vote *vote) {
     unsigned quorum = quorum_of(shard->config.nodes), same = 0, largest_possible;
@@ -168,53 +235,12 @@ void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned
     }
     largest_possible = node_set_count(query->occupied) + node_set_count(query->asked);
     if (query->asked == 0 || (largest_possible < quorum && node_set_count(query->answered) >= quorum))
-        leader_query_tick(shard, query);
+        conclude(shard, query);
 }
 
-static bool have_one_value(const struct leader_query *query, unsigned one, unsigned other) {
-    return query->hash[one] == query->hash[other];
-}
-
-/* A RESUME changes a lease's value on one node after another, and the agent of a lease that was handed off
- * replaces the value by another one of its own. */
-static bool may_have_one_lease(const struct leader_query *query, unsigned one, unsigned other) {
-    return have_one_value(query, one, other) ||
-           (query->agent_hash[one] != 0 && (query->agent_hash[one] == query->agent_hash[other] ||
-                                            query->lease_hash[one] == query->lease_hash[other]));
-}
-
-/* True if values that are alike may have a majority with the nodes that have not answered. */
-static bool may_gain_majority(const struct shard *shard, const struct leader_query *query,
-                              bool are_alike(const struct leader_query *, unsigned, unsigned)) {
-    unsigned nodes = shard->config.nodes, silent = nodes - node_set_count(query->answered);
-
-    for (unsigned i = 0; i < nodes; i++) {
-        unsigned same = 0;
-        if (!(query->occupied & node_set_of(i)))
-            continue;
-        for (unsigned j = 0; j < nodes; j++)
-            same += (query->occupied & node_set_of(j)) && are_alike(query, i, j);
-        if (same + silent >= quorum_of(nodes))
-            return true;
-    }
-    return false;
-}
-
-/* No value has a majority: the name is free, or too few nodes answered. */
-void leader_query_tick(struct shard *shard, struct leader_query *query) {
-    char text[ERROR_TEXT_BYTES];
-
-    if (shard_is_majority(shard, query->answered)) {
-        shard_report(shard, &(struct report){.kind = REPORT_LEADER,
-                                             .origin = (enum report_origin) query->origin,
-                                             .request = query->request,
-                                             .undecided = may_gain_majority(shard, query, have_one_value),
-                                             .changing =
-                                                 may_gain_majority(shard, query, may_have_one_lease)});
-    } else {
-        node_set unasked = query->unsent ? shard_askable(shard) : 0; /* not their fault */
-        size_t length = error_text_no_quorum(shard, query->answered, unasked, text);
-        fail(shard, query->request, (enum report_origin) query->origin, FAILURE_NO_QUORUM, text, length);
-    }
-    leader_query_end(shard, query);
+void leader_query_tick(struct shard *shard, struct leader_query *query, instant_ns now_ns) {
+    if (query->unsent && now_ns < query->until_ns)
+        try_to_ask(shard, query, now_ns);
+    else
+        conclude(shard, query);
 }

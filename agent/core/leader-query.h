@@ -1,4 +1,5 @@
-/* A leader query: asks all nodes for the holder of a name. Ends as soon as a majority agrees, or cannot. */
+/* A leader query: asks the nodes that have room (core/window.h) for the holder of a name: one that hangs
+ * would get all queries until it stalls. Ends as soon as a majority agrees, or cannot. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +19,8 @@ struct leader_query {
     uint8_t origin;   /* enum report_origin */
     struct shared_string *text;
     bool fencing; /* the answer has the token */
-    bool unsent;  /* waits until each node was examined once */
+    bool unsent;  /* waits until each node was examined once, and until the nodes have room */
+    instant_ns until_ns; /* a node time-out after the begin: then it is answered, sent or not */
     node_set asked;
     node_set answered;
     node_set occupied;
@@ -32,7 +34,7 @@ struct leader_query {
 void leader_query_begin(struct shard *shard, const struct command *command, instant_ns now_ns);
 void leader_query_vote(struct shard *shard, struct leader_query *query, unsigned node,
                        const struct vote *vote);
-void leader_query_tick(struct shard *shard, struct leader_query *query);
+void leader_query_tick(struct shard *shard, struct leader_query *query, instant_ns now_ns);
 
 /* A node became trusted, or was examined and is not. */
 void leader_query_node_judged(struct shard *shard, struct leader_query *query, instant_ns now_ns);

@@ -277,7 +277,7 @@ void shard_tick(struct shard *shard, instant_ns now_ns) {
         if (item < shard->leases.capacity)
             lease_tick(shard, pool_at(&shard->leases, item), now_ns);
         else
-            leader_query_tick(shard, pool_at(&shard->queries, item - shard->leases.capacity));
+            leader_query_tick(shard, pool_at(&shard->queries, item - shard->leases.capacity), now_ns);
     }
     extend_early(shard, now_ns);
     release_backlog(shard, now_ns);

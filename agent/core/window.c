@@ -60,6 +60,15 @@ node_set window_for_attempt(const struct shard *shard, instant_ns now_ns) {
     return shard_is_majority(shard, nodes) ? nodes : 0;
 }
 
+node_set window_for_query(const struct shard *shard, instant_ns now_ns) {
+    const struct share share = {.names_max = shard->attempts_max, .aged = true, .slow = true};
+    node_set askable = shard_askable(shard);
+
+    assert(shard_is_majority(shard, askable));
+    node_set nodes = with_room(shard, askable, &share, now_ns);
+    return shard_is_majority(shard, nodes) ? nodes : 0;
+}
+
 node_set window_for_extension(const struct shard *shard, const struct lease *lease, instant_ns now_ns) {
     node_set askable = shard_askable(shard);
     bool urgent = lease->deadline_ns - now_ns <= WINDOW_URGENT_MS * NS_PER_MS;

@@ -30,6 +30,10 @@ struct shard;
 /* The nodes for an attempt; none: the attempt is held back. At least a majority can be asked. */
 node_set window_for_attempt(const struct shard *shard, instant_ns now_ns);
 
+/* The nodes for a leader query; none: it is held back. At least a majority can be asked. Only full nodes are
+ * left out: each of the others may have the vote that decides. */
+node_set window_for_query(const struct shard *shard, instant_ns now_ns);
+
 /* The nodes for an extension; none: the extension is held back. At least one can be asked. */
 node_set window_for_extension(const struct shard *shard, const struct lease *lease, instant_ns now_ns);
 

@@ -140,6 +140,85 @@ static void test_start(void) {
     ok(last_report(REPORT_LEADER) && !last_report(REPORT_LEADER)->undecided, "two free keys of three");
 }
 
+/* A node that hangs gets a bounded number of queries (core/window.h). The others answer at once. */
+static void test_node_hangs(void) {
+    unsigned to_hung = 0, answered = 0;
+
+    shard_harness_begin(3);
+    for (uint64_t request = 1; request <= 2 * NODE_ATTEMPTS_MAX; request++) {
+        harness.n_sends = harness.n_reports = 0;
+        query(request);
+        const struct sent sent = *last_sent(OPERATION_QUERY);
+        to_hung += (sent.nodes & node_set_of(2)) != 0;
+        vote(0, &sent, VOTE_FREE);
+        vote(1, &sent, VOTE_FREE);
+        answered += count_reports(REPORT_LEADER);
+    }
+    is_int(answered, 2 * NODE_ATTEMPTS_MAX,
+           "two nodes of three answer all queries while the third one hangs");
+    is_int(to_hung, NODE_ATTEMPTS_MAX, "which gets so many, and no more");
+}
+
+/* No majority has room for a query: it waits for the first answers. */
+static void test_held_back(void) {
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 1;
+    contend(9, true);
+    const struct sent attempt = *last_sent(OPERATION_ACQUIRE);
+    query(1);
+    pass_ms(5);
+    is_int(count_sent(OPERATION_QUERY), 0, "without room on a majority a query is held back");
+    vote(0, &attempt, VOTE_YES);
+    pass_ms(5);
+    is_int(count_sent(OPERATION_QUERY), 0, "also while a minority has room");
+    vote(1, &attempt, VOTE_YES);
+    pass_ms(5);
+    is_int(count_sent(OPERATION_QUERY), 1, "and sent once a majority has");
+    const struct sent sent = *last_sent(OPERATION_QUERY);
+    is_int(sent.nodes, 3, "to the nodes that have room");
+    vote(0, &sent, VOTE_FREE);
+    vote(1, &sent, VOTE_FREE);
+    is_int(count_reports(REPORT_LEADER), 1, "which decide");
+
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 1;
+    contend(9, true);
+    query(1);
+    pass_ms(99);
+    is_int(count_reports(REPORT_FAILED), 0, "it waits for as long as for answers");
+    pass_ms(2);
+    ok(last_report(REPORT_FAILED) && last_report(REPORT_FAILED)->failure == FAILURE_NO_QUORUM,
+       "and fails then");
+    const unsigned last = (unsigned) (last_report(REPORT_FAILED) - harness.reports);
+    is_int(harness.reports[last].request, 1, "the query");
+    is_string(harness.texts[last], "too many requests are under way to the nodes: repeat the request",
+              "for want of room");
+    is_int(count_sent(OPERATION_QUERY), 0, "without a request to the nodes");
+
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 1;
+    contend(9, true);
+    harness.shard.place_ns = harness.now_ns + NS_PER_S;
+    query(1);
+    pass_ms(101);
+    ok(last_report(REPORT_FAILED), "nor for longer, when the queue is long");
+}
+
+/* It does not wait for its place in the queue, which then means nothing. */
+static void test_node_comes_back(void) {
+    shard_harness_begin(3);
+    harness.shard.attempts_max = 1;
+    contend(9, true);
+    const struct sent attempt = *last_sent(OPERATION_ACQUIRE);
+    query(1);
+    vote(0, &attempt, VOTE_YES);
+    vote(1, &attempt, VOTE_YES);
+    node_trust_recovered(&harness.shard, 2, harness.now_ns);
+    is_int(count_sent(OPERATION_QUERY), 1, "a query that is held back is sent when a node comes back");
+    pass_ms(50);
+    ok(!last_report(REPORT_FAILED), "and has its time");
+}
+
 static void test_no_quorum(void) {
     shard_harness_begin(3);
     node_trust_gone(&harness.shard, 0, NODE_STATE_FAILED, "refused", harness.now_ns);
@@ -289,6 +368,9 @@ int main(void) {
     test_late_answer();
     test_full();
     test_start();
+    test_node_hangs();
+    test_held_back();
+    test_node_comes_back();
     test_no_quorum();
     test_silent_nodes();
     test_token();
