@@ -7,6 +7,7 @@
 
 #include "hold-options.h"
 #include "job.h"
+#include "journal.h"
 #include "leader-observer.h"
 #include "notify.h"
 #include "stop-signals.h"
@@ -47,9 +48,9 @@ struct hold {
 /* The service manager gets each status once. */
 void hold_set_status(struct hold *hold, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A line in the journal for each change of leader. Nothing is printed when no service manager started
- * this. */
-void hold_log_change(const struct hold *hold, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line in the journal for each change of leader: what happened, and the fencing token. Nothing is printed
+ * when no service manager started this. */
+void hold_log_change(const struct hold *hold, enum journal_event event, const char *what, uint64_t fence);
 
 /* Local time; "" if it is not known. */
 const char *hold_time_text(time_t seconds, char buffer[64]);

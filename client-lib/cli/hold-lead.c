@@ -28,9 +28,7 @@ bool hold_lead_announce(struct hold *hold) {
 
     hold->led_ns = cli_now_ns();
     hold->lease_id = redlock_lease_id(hold->lease);
-    /* The observer has a connection of its own, and may have logged this leader before the grant arrived. */
-    if (redlock_fence(hold->lease) == 0 || redlock_fence(hold->lease) != hold->observer.fence)
-        hold_log_change(hold, "this host leads, token %" PRIu64, redlock_fence(hold->lease));
+    hold_log_change(hold, JOURNAL_LEAD_BEGUN, "this host leads", redlock_fence(hold->lease));
     hold->observer.fence = redlock_fence(hold->lease);
     if (hold->linger_is_short)
         cli_complain("%s: the agent's max_ttl is less than the requested linger: the lease lingers %" PRId64
@@ -77,7 +75,7 @@ static void check_guard(struct hold *hold) {
 }
 
 static void log_end(const struct hold *hold) {
-    hold_log_change(hold, "this host no longer leads, token %" PRIu64, redlock_fence(hold->lease));
+    hold_log_change(hold, JOURNAL_LEAD_ENDED, "this host no longer leads", redlock_fence(hold->lease));
 }
 
 void hold_lead(struct hold *hold) {

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "hold-internal.h"
@@ -11,6 +13,7 @@
 enum {
     OBSERVE_FIRST_MS = 100, /* no observer before: a free lease is granted by then */
     OBSERVE_AGAIN_MS = 2000,
+    GRANT_MS = 50, /* from the push about this process's lead to its grant */
 };
 
 /* --- callbacks --- */
@@ -115,11 +118,25 @@ static void show_leader(struct hold *hold) {
         hold_set_status(hold, "waiting for %s: %s", hold->options.name, hold->observer.text);
 }
 
+/* The new leader may be this process, whose grant is under way on the other connection. The pid may also be
+ * that of a holder on another host: so the grant is awaited, for a moment. */
+static bool is_own_grant(struct hold *hold) {
+    int64_t until_ns = cli_now_ns() + GRANT_MS * NS_PER_MS;
+
+    while (!hold->granted && hold->lease && hold->connection && hold->observer.pid == (long) getpid() &&
+           cli_now_ns() < until_ns) {
+        struct pollfd fd = {.fd = redlock_fd(hold->connection), .events = POLLIN};
+        if (cli_poll(&fd, 1, until_ns) > 0 && redlock_dispatch(hold->connection) != REDLOCK_OK)
+            break;
+    }
+    return hold->granted && hold->lease && redlock_fence(hold->lease) == hold->observer.fence;
+}
+
 static void on_leader_change(void *userdata, bool is_new) {
     struct hold *hold = userdata;
 
-    if (is_new)
-        hold_log_change(hold, "%s, token %" PRIu64, hold->observer.text, hold->observer.fence);
+    if (is_new && !is_own_grant(hold))
+        hold_log_change(hold, JOURNAL_LEADER_CHANGED, hold->observer.text, hold->observer.fence);
     show_leader(hold);
 }
 

@@ -4,6 +4,7 @@
 
 #include "hold-internal.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,15 +32,14 @@ void hold_set_status(struct hold *hold, const char *format, ...) {
     (void) notify_send(&hold->notify, NULL, text);
 }
 
-void hold_log_change(const struct hold *hold, const char *format, ...) {
-    char text[sizeof(hold->observer.text)];
-    va_list arguments;
+void hold_log_change(const struct hold *hold, enum journal_event event, const char *what, uint64_t fence) {
+    char line[1024];
 
-    va_start(arguments, format);
-    (void) vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    if (hold->notify.fd >= 0)
-        cli_complain("%s: %s", hold->options.name, text);
+    if (hold->notify.fd < 0)
+        return;
+    (void) snprintf(line, sizeof(line), "%s: %s, token %" PRIu64, hold->options.name, what, fence);
+    if (!journal_send(event, hold->options.name, fence, line))
+        cli_complain("%s", line);
 }
 
 const char *hold_time_text(time_t seconds, char buffer[64]) {
@@ -177,6 +177,7 @@ static int run_hold(struct hold *hold) {
     }
     if (!notify_init(&hold->notify))
         cli_complain("NOTIFY_SOCKET can't be used: the service manager gets no messages");
+    (void) journal_open();
     r = stop_signals_init(&hold->signals);
     if (r < 0) {
         cli_complain("can't watch signals: %s", strerror(-r));
@@ -196,6 +197,7 @@ int cli_hold(const struct cli *cli, int argc, char **argv) {
     redlock_close(hold.connection);
     unit_guard_deinit(&hold.guard);
     notify_deinit(&hold.notify);
+    journal_close();
     stop_signals_deinit(&hold.signals);
     return status;
 }

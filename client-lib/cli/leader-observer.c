@@ -1,6 +1,7 @@
 #include "leader-observer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client.h"
@@ -10,6 +11,13 @@
 
 /* Meanwhile signals wait, and a grant is not read. */
 enum { PLACE_MS = 250, ANSWER_TIMEOUT_MS = 250 };
+
+/* A lease of a redlockd has the holder "host:agent:pid". */
+static long pid_of(const struct redlock_sighting *sighting) {
+    const char *pid = sighting->host[0] ? strrchr(sighting->holder, ':') : NULL;
+
+    return pid ? strtol(pid + 1, NULL, 10) : 0;
+}
 
 static void on_leader(struct redlock *connection, const struct redlock_sighting *sighting, void *userdata) {
     struct leader_observer *observer = userdata;
@@ -28,6 +36,7 @@ static void on_leader(struct redlock *connection, const struct redlock_sighting 
             (void) snprintf(observer->text, sizeof(observer->text), "%s leads",
                             printable_text(holder, strlen(holder)));
         observer->fence = sighting->fence;
+        observer->pid = pid_of(sighting);
         break;
     case REDLOCK_LEADER_NONE:
         (void) snprintf(observer->text, sizeof(observer->text), "nobody leads");

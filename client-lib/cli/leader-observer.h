@@ -10,6 +10,7 @@ struct leader_observer {
     struct redlock *connection; /* NULL: not observing */
     char text[320];             /* "host leads"; "": not known */
     uint64_t fence;             /* of the last leader that was seen or set */
+    long pid;                   /* the holder's, on its host; 0: not known */
     /* Called when `text` has changed; `is_new`: another leader has taken over, with another token. */
     void (*on_change)(void *userdata, bool is_new);
     void *userdata;

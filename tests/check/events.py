@@ -1,4 +1,4 @@
-"""The ids of the journal's events are the same in the log, in the catalog and in redlockd(8): programs and
+"""The ids of the journal's events are the same in the log, in the catalog and in the pages: programs and
 administrators look for them."""
 
 import os
@@ -17,11 +17,15 @@ def found(pattern, *path):
 
 
 def test_ids():
-    logged = dict(found(r'\{"([a-z-]+)", "([0-9a-f]{32})"\}', "agent", "io", "loop", "log.c"))
-    ok(len(set(logged.values())) == len(logged) > 5, "%d events have ids" % len(logged))
-    equal(dict(found(r"^\.It Cm ([a-z-]+) Pq ([0-9a-f]{32})$", "agent", "redlockd.8")), logged,
-          "redlockd(8) has the words and ids of all")
-    equal(sorted(found(r"^-- ([0-9a-f]{32})$", "units", "redlockd.catalog")), sorted(logged.values()),
+    ids = []
+    for page, source in ((("agent", "redlockd.8"), ("agent", "io", "loop", "log.c")),
+                         (("units", "redlock-leader@.service.8"), ("client-lib", "cli", "journal.c"))):
+        logged = dict(found(r'\{"([a-z-]+)", "([0-9a-f]{32})"\}', *source))
+        equal(dict(found(r"^\.It Cm ([a-z-]+) Pq ([0-9a-f]{32})$", *page)), logged,
+              "%s has the words and ids of %s" % (page[-1], source[-1]))
+        ids += logged.values()
+    ok(len(set(ids)) == len(ids) > 10, "%d events have ids" % len(ids))
+    equal(sorted(found(r"^-- ([0-9a-f]{32})$", "units", "redlockd.catalog")), sorted(ids),
           "the catalog explains each")
 
 

@@ -104,17 +104,73 @@ def test_log():
     client.close()
 
 
+IN_JOURNAL = ("mount -t tmpfs none /run && mkdir -p /run/systemd/journal"
+              " && ln -s %s /run/systemd/journal/socket"
+              " && export JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2)"
+              " && exec \"$@\"")
+
+
 def journaled():
     """The socket of a journal, and an agent that writes to it, in a mount namespace of its own."""
     journal = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     journal.bind(lab.path("journal"))
     journal.settimeout(20 * SCALE)
-    script = ("mount -t tmpfs none /run && mkdir -p /run/systemd/journal"
-              " && ln -s %s /run/systemd/journal/socket"
-              " && export JOURNAL_STREAM=$(stat -L -c %%d:%%i /proc/self/fd/2)"
-              " && exec \"$@\"" % journal.getsockname())
-    prefix = ["unshare", "--mount", "sh", "-c", script, "sh"]
+    prefix = ["unshare", "--mount", "sh", "-c", IN_JOURNAL % journal.getsockname(), "sh"]
     return journal, lab.Agent(nodes, lab.UNHURRIED, prefix=prefix)
+
+
+def hold_logs(journal, logging):
+    """redlock hold as a service: at the beginning and the end of a lead."""
+    manager = lab.Manager()
+    holder = lab.spawn(["unshare", "--mount", "sh", "-c", IN_JOURNAL % journal.getsockname(), "sh",
+                        lab.REDLOCK, "--socket", logging.socket_path, "hold", NAME + "led"],
+                       env=manager.environment)
+    entries = []
+    for event in ("lead-begun", "lead-ended"):
+        while not entries or "REDLOCK_EVENT=%s\n" % event not in entries[-1]:
+            entries.append(journal.recv(65536).decode())
+        equal([line.split("=")[0] for line in entries[-1].splitlines()],
+              ["PRIORITY", "SYSLOG_IDENTIFIER", "MESSAGE_ID", "REDLOCK_EVENT", "REDLOCK_NAME",
+               "REDLOCK_FENCE", "MESSAGE"], "redlock hold: %s has its fields, no others" % event)
+        holder.terminate()
+    equal(raw("".join(entries)), [], "and no raw character")
+    holder.wait(timeout=20)
+    manager.close()
+
+
+def hold_prints(journal, logging, script, what):
+    manager = lab.Manager()
+    holder = lab.spawn(["unshare", "--mount", "sh", "-c", script % journal.getsockname(), "sh",
+                        lab.REDLOCK, "--socket", logging.socket_path, "hold", "printed"],
+                       env=manager.environment, stderr=subprocess.PIPE, text=True)
+    manager.until("READY=1")
+    holder.terminate()
+    lines = holder.communicate(timeout=20 * SCALE)[1].splitlines()
+    equal([line.split(", token")[0] for line in lines],
+          ["redlock: printed: this host leads", "redlock: printed: this host no longer leads"], what)
+    manager.close()
+
+
+def hold_prints_otherwise(journal, logging):
+    """Where the journal does not read standard error, or takes no message, each line is printed, once."""
+    stream = "$(stat -L -c %%d:%%i /proc/self/fd/2)"
+    hold_prints(journal, logging, IN_JOURNAL.replace(stream, "0:0"), "another standard error: printed")
+    journal.setblocking(False)
+    try:
+        while b"printed" not in journal.recv(65536):
+            pass
+        ok(False, "and not sent")
+    except BlockingIOError:
+        ok(True, "and not sent")
+    writer = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    writer.setblocking(False)
+    try:
+        while writer.sendto(b"PRIORITY=6\nMESSAGE=full\n", journal.getsockname()):
+            pass
+    except BlockingIOError:
+        pass
+    hold_prints(journal, logging, IN_JOURNAL, "a journal that takes nothing: printed, and nothing waits")
+    writer.close()
 
 
 def test_journal():
@@ -137,6 +193,8 @@ def test_journal():
     equal([line.split("=")[0] for line in lost.splitlines()],
           ["PRIORITY", "SYSLOG_IDENTIFIER", "MESSAGE_ID", "REDLOCK_EVENT", "REDLOCK_NAME", "REDLOCK_REASON",
            "REDLOCK_FENCE", "MESSAGE"], "and a loss has its fields, no others")
+    hold_logs(journal, logging)
+    hold_prints_otherwise(journal, logging)
     client.close()
     logging.terminate()
     journal.close()

@@ -134,6 +134,30 @@ def test_hand_over():
     three.stop()
 
 
+def test_own_lead_observed():
+    """The push about its own lead, on another connection, reaches the command with the grant."""
+    host = agent.client(3).call("STATUS")["host"]
+    one = Holder("own lead")
+    one.ready()
+    two = Holder("own lead")
+    two.manager.until("leads")
+    observer = agent.client(3)
+    observer.call("OBSERVE", "own lead")
+    two.process.send_signal(signal.SIGSTOP)
+    lab.wait_stopped(two.process)
+    one.stop()
+    while not str(observer.push("leader")).count(":%d'" % two.process.pid):
+        pass
+    two.process.send_signal(signal.SIGCONT)
+    two.ready()
+    two.stop()
+    lines = [re.sub("token \\d+", "token N", line) for line in two.errors().splitlines()]
+    equal([line.split(": ", 2)[2].replace(host, "HOST") for line in lines],
+          ["HOST leads, token N", "this host leads, token N", "this host no longer leads, token N"],
+          "a line for each change of the leader, and its own lead is no other's")
+    observer.close()
+
+
 def test_foreign_leader():
     """Its status has text from the nodes: a line break in it must not begin another message."""
     for node in nodes:
@@ -577,10 +601,9 @@ def test_linger_above_max_ttl():
     brief.terminate()
 
 
-main(test_usage, test_lead, test_pause, test_hand_over, test_foreign_leader, test_foreign_changes,
-     test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time, test_quorum_lost,
-     test_agent_restarted,
-     test_agent_away, test_agent_full, test_hooks, test_hooks_with_one_id, test_hooks_without_child_signals,
-     test_hooks_that_hang, test_signals_in_hooks, test_hook_until_the_end, test_signal_after_loss,
-     test_without_reader, test_watchdog, test_settings, test_extended_after_all, test_reason_of_a_loss,
-     test_linger_above_max_ttl)
+main(test_usage, test_lead, test_pause, test_hand_over, test_own_lead_observed, test_foreign_leader,
+     test_foreign_changes, test_agent_stopped, test_no_grace, test_without_manager, test_back_in_time,
+     test_quorum_lost, test_agent_restarted, test_agent_away, test_agent_full, test_hooks,
+     test_hooks_with_one_id, test_hooks_without_child_signals, test_hooks_that_hang, test_signals_in_hooks,
+     test_hook_until_the_end, test_signal_after_loss, test_without_reader, test_watchdog, test_settings,
+     test_extended_after_all, test_reason_of_a_loss, test_linger_above_max_ttl)

@@ -597,6 +597,10 @@ def test_journal():
         changes = [line for line in since(host, cursors[host]).splitlines() if "token" in line]
         equal([line.rsplit(" ", 1)[1] for line in changes], tokens,
               "one line at each change of the leader: %s" % changes)
+        entries = [json.loads(line) for line in since(host, cursors[host], "--output=json").splitlines()]
+        equal([entry.get("REDLOCK_FENCE") for entry in entries if entry.get("REDLOCK_NAME") == "led" and
+               entry["REDLOCK_EVENT"] in ("lead-begun", "leader-changed")],
+              tokens, "with the token as a field")
         equal(since(host, cursors[host], "--priority=warning"), "", "no error")
     start_again(hosts[0])
 
