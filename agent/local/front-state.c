@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 void front_state_init(struct front_state *front, const struct policy *policy,
                       const struct front_state_identity *identity, const struct front_state_sink *sink,
                       char *reply, instant_ns now_ns) {
@@ -27,6 +29,27 @@ void front_state_init(struct front_state *front, const struct policy *policy,
     }
 }
 
+/* Notes the reason, as long as there is room. */
+static bool was_seen(struct front_state_trouble *trouble) {
+    static const uint64_t key[2] = {0, 0};
+    uint64_t hash = hash_bytes(key, trouble->reason, strlen(trouble->reason));
+
+    for (uint32_t i = 0; i < trouble->n_seen; i++)
+        if (trouble->seen_hashes[i] == hash)
+            return true;
+    if (trouble->n_seen == TROUBLE_REASONS_MAX)
+        return false;
+    trouble->seen_hashes[trouble->n_seen++] = hash;
+    return true;
+}
+
+static void note_trouble(struct front_state_trouble *trouble, const char reason[NODE_TROUBLE_BYTES],
+                         instant_ns now_ns) {
+    trouble->at_ns = now_ns;
+    memcpy(trouble->reason, reason, NODE_TROUBLE_BYTES);
+    trouble->is_one_of_many = !was_seen(trouble);
+}
+
 void front_state_node_report(struct front_state *front, unsigned keeper, const struct report *report,
                              instant_ns now_ns) {
     assert(keeper < front->identity.n_keepers && report->node < front->identity.n_nodes);
@@ -40,10 +63,8 @@ void front_state_node_report(struct front_state *front, unsigned keeper, const s
     if (length > 0)
         memcpy(view->reason, report->text, length);
     view->reason[length] = '\0';
-    if (length > 0 && report->node_state != NODE_STATE_PROBING) {
-        front->troubles[report->node].at_ns = now_ns;
-        memcpy(front->troubles[report->node].reason, view->reason, sizeof(view->reason));
-    }
+    if (length > 0 && report->node_state != NODE_STATE_PROBING)
+        note_trouble(&front->troubles[report->node], view->reason, now_ns);
 }
 
 static unsigned badness(enum node_state node_state) {

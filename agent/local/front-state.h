@@ -44,10 +44,17 @@ struct front_state_keeper {
     struct front_state_node_times times[NODES_MAX];
 };
 
+/* For each label that METRICS shows, Prometheus keeps a time series: a server's texts must not make any
+ * number of them. */
+enum { TROUBLE_REASONS_MAX = 32 };
+
 /* Why the node did not vote last, or its last error. */
 struct front_state_trouble {
     instant_ns at_ns; /* 0: none since the start */
     char reason[NODE_TROUBLE_BYTES];
+    uint64_t seen_hashes[TROUBLE_REASONS_MAX]; /* of the first different reasons */
+    uint32_t n_seen;
+    bool is_one_of_many; /* none of those, so METRICS does not show the reason */
 };
 
 struct front_state_identity {

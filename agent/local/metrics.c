@@ -301,7 +301,9 @@ static void put_troubles(struct resp_writer *text, const struct node_row rows[],
     for (unsigned i = 0; i < n; i++)
         if (rows[i].trouble->at_ns != 0)
             put(text, "redlock_node_trouble_info{node=\"%s\",reason=\"%s\"} 1\n", rows[i].name,
-                label(rows[i].trouble->reason, reason));
+                label(rows[i].trouble->is_one_of_many ? "one of many: see the log"
+                                                      : rows[i].trouble->reason,
+                      reason));
 }
 
 static void put_round_trips(struct resp_writer *text, const struct node_row rows[], unsigned n) {

@@ -178,6 +178,35 @@ static void test_nodes(void) {
        "the last trouble stays, and its age");
 }
 
+static void report_trouble(const char *text) {
+    const struct report report = {.kind = REPORT_NODE,
+                                  .node_state = NODE_STATE_FAILED,
+                                  .text = text,
+                                  .text_length = (uint16_t) strlen(text)};
+    front_state_node_report(&harness.front, 0, &report, harness.now_ns);
+    (void) metrics();
+}
+
+/* A server may end each error with a number. Prometheus keeps a series for each label. */
+static void test_troubles_without_end(void) {
+    char text[64], shown[128];
+    unsigned n_shown = 0;
+
+    begin(1);
+    for (int i = 0; i < 100; i++) {
+        (void) snprintf(text, sizeof(text), "ERR number %d", i);
+        (void) snprintf(shown, sizeof(shown), "redlock_node_trouble_info{node=\"a\",reason=\"%s\"} 1", text);
+        report_trouble(text);
+        n_shown += shows(shown);
+    }
+    is_int(n_shown, TROUBLE_REASONS_MAX, "the first reasons of a node are shown");
+    ok(shows("redlock_node_trouble_info{node=\"a\",reason=\"one of many: see the log\"} 1"),
+       "the others are one label");
+    report_trouble("ERR number 7");
+    ok(shows("redlock_node_trouble_info{node=\"a\",reason=\"ERR number 7\"} 1"),
+       "one of the first is shown again");
+}
+
 static void test_users(void) {
     begin(8);
     harness.front.registry.quota.max[QUOTA_LEASES] = 77;
@@ -330,6 +359,7 @@ int main(void) {
     test_rejections();
     test_durations();
     test_nodes();
+    test_troubles_without_end();
     test_users();
     test_samples();
     test_keepers();
