@@ -417,7 +417,7 @@ def test_terminal_closes():
         terminal.expect("23\r\n")
         terminal.expect(":")
         terminal.send(CTRL_Z)
-        terminal.prompt()
+        terminal.expect("$ ")  # the pager may restore the screen after it
         terminal.close()
 
     def shell_killed(terminal):
