@@ -516,6 +516,7 @@ def observe_in_c(text):
 
 # --- redlock-leader@.service(8) ---
 
+not_run("redlock-leader@.service.8", "REDLOCK_EVENT=lead-begun", MACHINE)
 not_run("redlock-leader@.service.8", "systemctl disable --now backup", MACHINE)
 not_run("redlock-leader@.service.8", "REDLOCK_TTL=5s", MACHINE)
 

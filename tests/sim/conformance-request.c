@@ -51,15 +51,16 @@ static enum vote_kind vote_of(enum operation operation, const redisReply *reply,
 }
 
 /* The answer to an extension or a refresh has the foreign value, unless the key is missing. */
-static void compare_foreign(const redisReply *answer, const struct sim_reply *simulated) {
-    char value[VALUE_BYTES];
+static void compare_foreign(const redisReply *answer, unsigned name, const struct sim_reply *simulated) {
+    char value[VALUE_BYTES] = FOREIGN_VALUE;
 
-    if (simulated->owner == 0) {
+    if (!node.data.keys[name].set) {
         if (answer->type != REDIS_REPLY_INTEGER)
             fail("a missing key has a value");
         return;
     }
-    value_of(simulated->secret, simulated->owner, value);
+    if (simulated->owner != 0)
+        value_of(simulated->secret, simulated->owner, value);
     if (answer->type != REDIS_REPLY_ARRAY || answer->elements != 1 ||
         strcmp(answer->element[0]->str, value) != 0)
         fail("the answer does not have the foreign value");
@@ -287,7 +288,7 @@ void step_request(void) {
     if (operation == OPERATION_RELEASE && is_published(reply, 0) != published)
         fail("one of the two nodes published the release");
     if (real == VOTE_FOREIGN && (operation == OPERATION_EXTEND || operation == OPERATION_REFRESH))
-        compare_foreign(reply->element[operation == OPERATION_EXTEND], &simulated);
+        compare_foreign(reply->element[operation == OPERATION_EXTEND], name, &simulated);
     if (operation == OPERATION_RAISE && (real == VOTE_YES || real == VOTE_BEHIND))
         compare_token(reply->element[0]->integer, reply->element[2]->integer, &simulated);
     freeReplyObject(reply);

@@ -146,7 +146,7 @@ static void step_disturb(void) {
         node.data.epoch = FORMER_PROCESS;
         (void) strcat(history, " restart;");
     } else {
-        freeReplyObject(redisCommand(server, "SET %s foreign PX 100000", key));
+        freeReplyObject(redisCommand(server, "SET %s " FOREIGN_VALUE " PX 100000", key));
         node_overwrite(&node, name, LONG_TTL_MS);
         (void) strcat(history, " overwrite;");
     }

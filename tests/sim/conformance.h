@@ -8,6 +8,7 @@
 #include "node.h"
 
 #define FORMER_RUN_ID "f0123456789"
+#define FOREIGN_VALUE "foreign"
 
 enum {
     STEPS = 40,

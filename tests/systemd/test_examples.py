@@ -95,6 +95,10 @@ def test_leader():
     equal(host.run("systemctl", "is-enabled", "backup.service")[1], "disabled\n",
           "the service itself is no longer enabled")
     equal(host.run("redlock", "check", "backup")[0], 0, "the service runs under the lease")
+    lab.wait_for(lambda: "this host leads, token" in host.run(
+        "sh", "-c", find("redlock-leader@.service.8", "REDLOCK_EVENT=lead-begun"))[1], 10,
+                 "the entry of the lead")
+    ok(True, "journalctl finds the lead")
     ok(find("README.md", "redlock-leader@backup") in commands, "the README has the same command")
     verified = host.run("systemd-analyze", "verify", "--man=no", "--recursive-errors=no",
                         "redlock-leader@backup.service")
